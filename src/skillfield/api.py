@@ -1,0 +1,139 @@
+"""What a user calls: train, evaluate, load a policy. The command line is a thin layer over this."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from skillfield.errors import ConfigError
+from skillfield.evaluation import Evaluation, evaluate_policy
+from skillfield.experiments.run import RunConfig, build_env, build_ppo, load_config, preset, save_config
+from skillfield.experiments.task import Task
+from skillfield.experiments.tasks import task as find_task
+from skillfield.files import write_json
+from skillfield.imitation import ImitationEnv
+from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume
+from skillfield.learning.networks import ActorCritic
+from skillfield.learning.training import Budget, TrainingStatus, train_loop
+from skillfield.reporting.logs import MetricsLog
+from skillfield.reporting.progress import Progress, ProgressState
+
+__all__ = ["env_factory", "evaluate", "load_policy", "new_run_folder", "train", "train_run"]
+
+_LOG_SECONDS = 1.0  # at most one line of metrics.jsonl per second
+
+
+def train(
+    task: str | Task = "starter",
+    method: str = "sm",
+    *,
+    minutes: float | None = None,
+    samples: int | None = None,
+    seed: int = 0,
+    run: Path | None = None,
+    progress: bool = True,
+) -> Path:
+    """Train a policy and return its run folder.
+
+    minutes, samples: budget; the task's own if neither is given.
+    run: folder to write; `runs/TASK-METHOD-SEED` if not given.
+    """
+    name = task if isinstance(task, str) else task.name
+    config = replace(preset(name, method), seed=seed)
+    if minutes is not None or samples is not None:
+        config = replace(config, budget=Budget(samples=samples, minutes=minutes))
+    folder = Path(run) if run else new_run_folder(config)
+    train_run(config, folder, progress=progress)
+    return folder
+
+
+def new_run_folder(config: RunConfig) -> Path:
+    """A folder under runs/ that does not exist yet."""
+    base = Path("runs") / f"{config.task}-{config.method}-{config.seed}"
+    number = 2
+    folder = base
+    while folder.exists():
+        folder = base.with_name(f"{base.name}.{number}")
+        number += 1
+    return folder
+
+
+def train_run(config: RunConfig, run: Path, *, resumed: bool = False, progress: bool = True) -> bool:
+    """Train one configured run, new or resumed, with logs and a display; False if it was interrupted."""
+    if not resumed and (run / "config.json").exists():
+        raise ConfigError(f"{run} already holds a run; continue it with --resume {run}, or choose another --out")
+    torch.set_num_threads(1)  # physics uses the cores; torch's own pool would fight it for them
+    ppo = build_ppo(config)
+    counters = resume(latest_checkpoint(run), ppo, config.identity) if resumed else Counters()
+    save_config(config, run)
+    title = f"{config.task} · {config.method} · seed {config.seed}"
+    display = Progress(title, list(ppo.env.motion.skills)) if progress else nullcontext()
+    with MetricsLog(run) as log, display as shown:
+        if resumed:
+            log.rewind(counters.samples)
+        return train_loop(ppo, run, config.budget, config.identity, counters, _reporter(log, shown))
+
+
+def evaluate(run: Path | str, trials: int = 256, seed: int = 0) -> Evaluation:
+    """Measure the newest checkpoint of a run; the result is also written to `evaluation.json` in its folder."""
+    run = Path(run)
+    config = load_config(run)
+    chosen = find_task(config.task)
+    result = evaluate_policy(env_factory(chosen, config), load_policy(run), chosen.trials, trials, seed)
+    write_json(run / "evaluation.json", result.to_dict())
+    return result
+
+
+def load_policy(run: Path | str) -> ActorCritic:
+    """The networks of a run's newest checkpoint; `.act(observation)` gives the mean action."""
+    torch.set_num_threads(1)
+    run = Path(run)
+    model, _ = load_model(latest_checkpoint(run), load_config(run).identity)
+    return model.eval()
+
+
+def env_factory(chosen: Task, config: RunConfig) -> Callable[[int], ImitationEnv]:
+    """Environments of any size for testing one run, sharing one compiled character.
+
+    Whatever a policy was trained with, it is scored with the SkillMimic reward, which lies between 0 and 1.
+    """
+    character = chosen.character()
+    scored = replace(config, env=replace(config.env, reward="sm"))
+    return lambda num_envs: build_env(chosen, scored, num_envs, character)
+
+
+def _reporter(log: MetricsLog, shown: Progress | None) -> Callable[[TrainingStatus], None]:
+    last_logged = -_LOG_SECONDS
+
+    def report(status: TrainingStatus) -> None:
+        nonlocal last_logged
+        total = sum(status.seconds.values()) or 1.0
+        shares = {name: seconds / total for name, seconds in status.seconds.items()}
+        if status.counters.seconds - last_logged >= _LOG_SECONDS or status.progress >= 1.0:
+            last_logged = status.counters.seconds
+            values = {
+                "seconds": status.counters.seconds,
+                "samples_per_second": status.samples_per_second,
+                "diverged": float(status.diverged),
+                **status.metrics,
+                **{f"reward/{skill}": value for skill, value in status.skill_reward.items()},
+                **{f"share/{name}": share for name, share in shares.items()},
+            }
+            log.write(status.counters.samples, values)
+        if shown:
+            shown.update(
+                ProgressState(
+                    samples=status.counters.samples,
+                    fraction=status.progress,
+                    elapsed_s=status.counters.seconds,
+                    samples_per_s=status.samples_per_second,
+                    shares=shares,
+                    skill_reward=status.skill_reward,
+                    diverged=status.diverged,
+                    note=status.note,
+                )
+            )
+
+    return report

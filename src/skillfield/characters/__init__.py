@@ -1,0 +1,20 @@
+"""What is simulated: tables of bodies, joints and objects that become MuJoCo models with names."""
+
+from collections.abc import Callable
+
+from skillfield.characters.actions import Action
+from skillfield.characters.character import Character
+from skillfield.characters.hand import hand
+from skillfield.errors import CharacterError, unknown_name
+
+__all__ = ["CHARACTERS", "Action", "Character", "character", "hand"]
+
+CHARACTERS: dict[str, Callable[[], Character]] = {"hand": hand}
+"""Every built-in character by the name that clips carry."""
+
+
+def character(name: str) -> Character:
+    """Build a built-in character by name."""
+    if name not in CHARACTERS:
+        raise CharacterError(unknown_name("character", name, tuple(CHARACTERS)))
+    return CHARACTERS[name]()

@@ -1,0 +1,185 @@
+"""A character: a MuJoCo model, and the only place that knows the names of its bodies, joints and objects."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import mujoco
+import torch
+
+from skillfield.characters.actions import Action, ActionMap, default_actions
+from skillfield.characters.layout import Layout, joint_columns
+from skillfield.characters.physics import POLICY_HZ
+from skillfield.errors import CharacterError, unknown_name
+
+__all__ = ["Character"]
+
+_CONTACT = mujoco.mjtSensor.mjSENS_CONTACT
+_FOUND, _FOUND_AND_FORCE, _NET_FORCE = 1, 3, 3  # data bits and reduction of MuJoCo's contact sensor
+_BODY, _SUBTREE = mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_XBODY
+
+
+@dataclass(frozen=True, eq=False)
+class Character:
+    """What is simulated. Names are looked up here once, at build time; everything else uses indices."""
+
+    name: str
+    model: mujoco.MjModel
+    root: str
+    body_names: tuple[str, ...]  # the root and everything below it, in model order
+    joint_names: tuple[str, ...]  # columns of a clip's joint_pos
+    object_names: tuple[str, ...]
+    key_bodies: tuple[str, ...]  # bodies that the reward compares
+    force_bodies: tuple[str, ...]  # bodies whose net contact force is observed
+    actions: tuple[Action, ...]
+    pair_sensors: tuple[tuple[int, ...], ...]  # per contact pair of the graph: where its sensors' counts lie
+    force_sensors: tuple[int, ...]  # per force body: where its force begins
+
+    @staticmethod
+    def build(
+        spec: mujoco.MjSpec,
+        *,
+        root: str,
+        objects: Sequence[str] = (),
+        hands: Sequence[str] = (),
+        key_bodies: Sequence[str] | None = None,
+        force_bodies: Sequence[str] = (),
+        actions: Sequence[Action] | None = None,
+        name: str | None = None,
+    ) -> "Character":
+        """Compile a spec and add the contact sensors that the contact graph needs.
+
+        hands: bodies that, with everything below them, count as the 'hand' group; the rest of the character is the
+            'body' group, and the objects are the 'object' group.
+        """
+        known = [body.name for body in spec.bodies]
+        for wanted in (root, *objects, *hands, *(key_bodies or ()), *force_bodies):
+            if wanted not in known:
+                raise CharacterError(f"character '{name or spec.modelname}': {unknown_name('body', wanted, known)}")
+        body_names = _subtree(spec, root)
+        hand_names = {below for hand in hands for below in _subtree(spec, hand)}
+        pairs = _contact_pairs(list(objects), list(hands), [body for body in body_names if body not in hand_names])
+        pair_sensors = [[_add_pair_sensor(spec, first, second) for first, second in pair] for pair in pairs]
+        force_names = [_add_force_sensor(spec, body) for body in force_bodies]
+        model = spec.compile()
+        for thing in objects:
+            joints = model.body(thing).jntnum[0]
+            if joints != 1 or model.jnt_type[model.body(thing).jntadr[0]] != mujoco.mjtJoint.mjJNT_FREE.value:
+                raise CharacterError(f"object '{thing}' has {joints} joints; it needs exactly one free joint")
+        bodies = [model.body(body).id for body in body_names]
+        joint_names, _ = joint_columns(model, model.body(root).id, bodies)
+
+        def address(sensor: str) -> int:
+            return int(model.sensor(sensor).adr[0])
+
+        return Character(
+            name=name or spec.modelname,
+            model=model,
+            root=root,
+            body_names=tuple(body_names),
+            joint_names=tuple(joint_names),
+            object_names=tuple(objects),
+            key_bodies=tuple(key_bodies or body_names),
+            force_bodies=tuple(force_bodies),
+            actions=tuple(actions) if actions is not None else default_actions(model),
+            pair_sensors=tuple(tuple(address(sensor) for sensor in sensors) for sensors in pair_sensors),
+            force_sensors=tuple(address(sensor) + 1 for sensor in force_names),
+        )
+
+    @staticmethod
+    def from_mjcf(
+        mjcf: str | Path,
+        *,
+        root: str | None = None,
+        objects: Sequence[str] = (),
+        hands: Sequence[str] = (),
+        key_bodies: Sequence[str] | None = None,
+        force_bodies: Sequence[str] = (),
+        actions: Sequence[Action] | None = None,
+    ) -> "Character":
+        """Any MJCF file, or XML text, whose bodies and joints have names. The root defaults to the first body."""
+        try:
+            text = isinstance(mjcf, str) and mjcf.lstrip().startswith("<")
+            spec = mujoco.MjSpec.from_string(str(mjcf)) if text else mujoco.MjSpec.from_file(str(mjcf))
+        except (ValueError, OSError) as problem:
+            where = "XML text" if text else str(mjcf)
+            raise CharacterError(f"{where}: not a MuJoCo model: {problem}") from None
+        movable = [body.name for body in spec.worldbody.bodies if body.name not in objects]
+        if root is None and not movable:
+            raise CharacterError(f"model '{spec.modelname}' has no body besides its objects {list(objects)}")
+        return Character.build(
+            spec,
+            root=root or movable[0],
+            objects=objects,
+            hands=hands,
+            key_bodies=key_bodies,
+            force_bodies=force_bodies,
+            actions=actions,
+        )
+
+    @property
+    def substeps(self) -> int:
+        """Physics steps per action."""
+        return max(1, round(1.0 / (POLICY_HZ * self.model.opt.timestep)))
+
+    @cached_property
+    def body_ids(self) -> list[int]:
+        """MuJoCo's ids of `body_names`."""
+        return [self.model.body(body).id for body in self.body_names]
+
+    @cached_property
+    def object_ids(self) -> list[int]:
+        """MuJoCo's ids of `object_names`."""
+        return [self.model.body(thing).id for thing in self.object_names]
+
+    @cached_property
+    def key_body_index(self) -> list[int]:
+        """Where `key_bodies` lie in `body_names`."""
+        return [self.body_names.index(body) for body in self.key_bodies]
+
+    def layout(self, device: torch.device | str = "cpu") -> Layout:
+        """The index tables on a device."""
+        root = self.model.body(self.root).id
+        _, joints = joint_columns(self.model, root, self.body_ids)
+        return Layout(self.model, root, joints, self.object_ids, device)
+
+    def action_map(self, device: torch.device | str = "cpu") -> ActionMap:
+        """The action table on a device."""
+        return ActionMap(self.model, self.actions, device)
+
+
+def _subtree(spec: mujoco.MjSpec, root: str) -> list[str]:
+    names = []
+    pending = [spec.body(root)]
+    while pending:
+        body = pending.pop(0)
+        names.append(body.name)
+        pending[:0] = list(body.bodies)
+    return names
+
+
+def _contact_pairs(objects: list[str], hands: list[str], others: list[str]) -> list[list[tuple[str, str]]]:
+    """(hand subtree or body, other body) for each pair of the contact graph, in the order of CONTACT_PAIRS."""
+    return [
+        [(f"subtree:{hand}", thing) for thing in objects for hand in hands],
+        [(body, thing) for thing in objects for body in others],
+        [(f"subtree:{hand}", body) for body in others for hand in hands],
+    ]
+
+
+def _add_pair_sensor(spec: mujoco.MjSpec, first: str, second: str) -> str:
+    subtree = first.startswith("subtree:")
+    first = first.removeprefix("subtree:")
+    name = f"contact {first} {second}"
+    sensor = spec.add_sensor(name=name, type=_CONTACT, reftype=_BODY, refname=second)
+    sensor.objtype, sensor.objname = (_SUBTREE if subtree else _BODY), first
+    sensor.intprm[:3] = (_FOUND, 0, 1)
+    return name
+
+
+def _add_force_sensor(spec: mujoco.MjSpec, body: str) -> str:
+    name = f"force {body}"
+    sensor = spec.add_sensor(name=name, type=_CONTACT, objtype=_BODY, objname=body)
+    sensor.intprm[:3] = (_FOUND_AND_FORCE, _NET_FORCE, 1)
+    return name

@@ -1,0 +1,173 @@
+"""Where each thing lies in MuJoCo's position and velocity vectors, as tensors on one device.
+
+Shape letters: Q position coordinates, D degrees of freedom, J joint columns of a clip, O objects.
+"""
+
+from typing import Literal
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from skillfield.rotations import axes_xz, quat_from_rotvec, quat_multiply, rotvec_between
+
+__all__ = ["Layout", "RootKind", "joint_columns", "root_kind"]
+
+RootKind = Literal["free", "gantry", "fixed"]
+
+_FREE, _BALL = mujoco.mjtJoint.mjJNT_FREE.value, mujoco.mjtJoint.mjJNT_BALL.value
+_SLIDE, _HINGE = mujoco.mjtJoint.mjJNT_SLIDE.value, mujoco.mjtJoint.mjJNT_HINGE.value
+
+
+def root_kind(model: mujoco.MjModel, root: int) -> RootKind:
+    """How the root moves: a free joint, a gantry (slides x, y, z, then hinges in x, y, z order), or not of its own."""
+    joints = _joints_of(model, root)
+    types = [model.jnt_type[j] for j in joints]
+    if types == [_FREE]:
+        return "free"
+    if types[:3] == [_SLIDE] * 3 and all(kind == _HINGE for kind in types[3:]):
+        slides, hinges = [_axis(model, j) for j in joints[:3]], [_axis(model, j) for j in joints[3:]]
+        if slides == [0, 1, 2] and None not in hinges and hinges == sorted(set(hinges)):  # type: ignore[type-var]
+            return "gantry"
+    return "fixed"
+
+
+def joint_columns(model: mujoco.MjModel, root: int, bodies: list[int]) -> tuple[list[str], list[int]]:
+    """Names of a clip's joint columns and the joints behind them: all of the character's but the root's own."""
+    root_joints = set() if root_kind(model, root) == "fixed" else set(_joints_of(model, root))
+    joints = [j for body in bodies for j in _joints_of(model, body) if j not in root_joints]
+    names: list[str] = []
+    for j in joints:
+        name = model.joint(j).name
+        names += [f"{name}_{axis}" for axis in "xyz"] if model.jnt_type[j] == _BALL else [name]
+    return names, joints
+
+
+class Layout:
+    """Packs clip columns into positions, and subtracts positions as rotations must be subtracted."""
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        root: int,
+        joints: list[int],
+        objects: list[int],
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.num_qpos, self.num_dofs = int(model.nq), int(model.nv)
+        self._kind = root_kind(model, root)
+        self._default = torch.tensor(model.qpos0, dtype=torch.float32, device=device)
+        index = lambda values: torch.tensor(np.array(values, dtype=np.int64), device=device)  # noqa: E731
+
+        scalar_q, scalar_d, quat_q, quat_d = [], [], [], []
+        for j in range(model.njnt):
+            q, d, kind = int(model.jnt_qposadr[j]), int(model.jnt_dofadr[j]), model.jnt_type[j]
+            if kind == _FREE:
+                scalar_q += [q, q + 1, q + 2]
+                scalar_d += [d, d + 1, d + 2]
+                q, d = q + 3, d + 3
+            if kind in (_FREE, _BALL):
+                quat_q.append([q, q + 1, q + 2, q + 3])
+                quat_d.append([d, d + 1, d + 2])
+            else:
+                scalar_q.append(q)
+                scalar_d.append(d)
+        self._scalar_q, self._scalar_d = index(scalar_q), index(scalar_d)
+        self._quat_q, self._quat_d = index(quat_q).reshape(-1, 4), index(quat_d).reshape(-1, 3)
+
+        root_joints = [] if self._kind == "fixed" else _joints_of(model, root)
+        first = int(model.jnt_qposadr[root_joints[0]]) if root_joints else 0
+        self._root_q = index(range(first, first + (7 if self._kind == "free" else len(root_joints))))
+        self._hinge_axes = [_axis(model, j) for j in root_joints[3:]] if self._kind == "gantry" else []
+
+        self._joint_q: list[tuple[Tensor, bool]] = []
+        for j in joints:
+            ball = model.jnt_type[j] == _BALL
+            q = int(model.jnt_qposadr[j])
+            self._joint_q.append((index(range(q, q + (4 if ball else 1))), bool(ball)))
+        self._object_q = [int(model.jnt_qposadr[_joints_of(model, body)[0]]) for body in objects]
+
+        character_joints = [*root_joints, *joints]
+        self.joint_dofs = index([d for j in joints for d in _dofs_of(model, j)])
+        """Degrees of freedom behind the joint columns, in their order.  [J]"""
+        scalars = [j for j in character_joints if model.jnt_type[j] == _HINGE]
+        quats = [j for j in character_joints if model.jnt_type[j] in (_FREE, _BALL)]
+        self._rotation_scalar_q = index([int(model.jnt_qposadr[j]) for j in scalars])
+        quat_starts = [int(model.jnt_qposadr[j]) + (3 if model.jnt_type[j] == _FREE else 0) for j in quats]
+        self._rotation_quat_q = index([[q, q + 1, q + 2, q + 3] for q in quat_starts]).reshape(-1, 4)
+
+    def pack(
+        self, root_pos: Tensor, root_quat: Tensor, joint_pos: Tensor, object_pos: Tensor, object_quat: Tensor
+    ) -> Tensor:
+        """Positions of the whole scene from a clip's columns.  [..., Q]"""
+        qpos = self._default.to(root_pos.dtype).expand(*root_pos.shape[:-1], -1).clone()
+        if self._kind == "free":
+            qpos[..., self._root_q] = torch.cat((root_pos, root_quat), dim=-1)
+        elif self._kind == "gantry":
+            qpos[..., self._root_q] = torch.cat((root_pos, self._hinge_angles(root_quat)), dim=-1)
+        column = 0
+        for where, ball in self._joint_q:
+            width = 3 if ball else 1
+            value = joint_pos[..., column : column + width]
+            qpos[..., where] = quat_from_rotvec(value) if ball else value
+            column += width
+        for number, where in enumerate(self._object_q):
+            qpos[..., where : where + 3] = object_pos[..., number, :]
+            qpos[..., where + 3 : where + 7] = object_quat[..., number, :]
+        return qpos
+
+    def difference(self, start: Tensor, end: Tensor) -> Tensor:
+        """The motion from one position to another, as a velocity held for one second would make it.  [..., D]"""
+        shape = torch.broadcast_shapes(start.shape[:-1], end.shape[:-1])
+        change = start.new_zeros(*shape, self.num_dofs)
+        change[..., self._scalar_d] = end[..., self._scalar_q] - start[..., self._scalar_q]
+        if len(self._quat_q):
+            change[..., self._quat_d] = rotvec_between(start[..., self._quat_q], end[..., self._quat_q])
+        return change
+
+    def rotation_difference(self, start: Tensor, end: Tensor) -> Tensor:
+        """The same for the character's rotations alone, the root's included: the rotation term of the reward."""
+        scalars = end[..., self._rotation_scalar_q] - start[..., self._rotation_scalar_q]
+        if not len(self._rotation_quat_q):
+            return scalars
+        turns = rotvec_between(start[..., self._rotation_quat_q], end[..., self._rotation_quat_q])
+        return torch.cat((scalars, turns.flatten(-2)), dim=-1)
+
+    def integrate(self, start: Tensor, change: Tensor) -> Tensor:
+        """The inverse of `difference`: the position reached from `start` by `change`.  [..., Q]"""
+        end = start.clone()
+        end[..., self._scalar_q] += change[..., self._scalar_d]
+        if len(self._quat_q):
+            turn = quat_from_rotvec(change[..., self._quat_d])
+            end[..., self._quat_q] = quat_multiply(start[..., self._quat_q], turn)
+        return end
+
+    def _hinge_angles(self, quat: Tensor) -> Tensor:
+        """Angles a, b, c of Rx(a)·Ry(b)·Rz(c) = R(quat), for the axes that the gantry has."""
+        x_axis, z_axis = axes_xz(quat)
+        y_axis_x = z_axis[..., 1] * x_axis[..., 2] - z_axis[..., 2] * x_axis[..., 1]  # x component of z × x
+        angles = {
+            0: torch.atan2(-z_axis[..., 1], z_axis[..., 2]),
+            1: torch.asin(z_axis[..., 0].clamp(-1.0, 1.0)),
+            2: torch.atan2(-y_axis_x, x_axis[..., 0]),
+        }
+        if not self._hinge_axes:
+            return quat[..., :0]
+        return torch.stack([angles[axis] for axis in self._hinge_axes if axis is not None], dim=-1)
+
+
+def _joints_of(model: mujoco.MjModel, body: int) -> list[int]:
+    first, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
+    return list(range(first, first + count))
+
+
+def _dofs_of(model: mujoco.MjModel, joint: int) -> list[int]:
+    first = int(model.jnt_dofadr[joint])
+    return list(range(first, first + {_FREE: 6, _BALL: 3}.get(model.jnt_type[joint], 1)))
+
+
+def _axis(model: mujoco.MjModel, joint: int) -> int | None:
+    """0, 1 or 2 for a joint along +x, +y or +z."""
+    where = np.flatnonzero(np.isclose(model.jnt_axis[joint], 1.0, atol=1e-6))
+    return int(where[0]) if len(where) == 1 else None

@@ -1,0 +1,105 @@
+"""`skillfield bench`: how fast this machine is, and where the time goes."""
+
+import json
+import os
+import resource
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+
+from skillfield.experiments.run import build_ppo, preset
+from skillfield.files import write_json
+
+__all__ = ["Bench", "measure"]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Measure policy samples per second: the engine alone, the environment alone, and training."""
+
+    task: Annotated[str, tyro.conf.Positional] = "starter"
+    """Which task."""
+    seconds: float = 10.0
+    """Time per measurement."""
+    out: Path | None = None
+    """Also write the result as JSON."""
+    json: bool = False
+    """Print JSON instead of text."""
+
+    def run(self) -> int:
+        """Measure."""
+        result = measure(self.task, self.seconds)
+        if self.out:
+            write_json(self.out, result)
+        if self.json:
+            print(json.dumps(result, indent=2))
+            return 0
+        rates, shares = result["samples_per_second"], result["training_share"]
+        print(f"{result['task']}: {result['num_envs']} worlds, {result['cores']} cores")
+        for name, rate in rates.items():
+            print(f"  {name:<12} {rate:>10,.0f} samples/s   best of {result['repeats']}, median {result['median'][name]:,.0f}")
+        print("  training time: " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items()))
+        print(f"  peak memory: {result['peak_memory_mb']:,.0f} MB")
+        return 0
+
+
+def measure(task: str, seconds: float, repeats: int = 5) -> dict[str, Any]:
+    """Rates of the task's own preset. Repeated and interleaved, because machines are noisy."""
+    torch.set_num_threads(1)
+    ppo = build_ppo(preset(task))
+    env, model = ppo.env, ppo.model
+    ppo.update(0.0)
+    neutral = torch.zeros(env.num_envs, env.num_actions)
+    assert ppo.observation is not None
+
+    def engine() -> None:
+        for _ in range(ppo.config.horizon):
+            env.advance(neutral)
+
+    def environment() -> None:
+        for _ in range(ppo.config.horizon):
+            env.step(neutral)
+
+    @torch.no_grad()
+    def rollout() -> None:
+        assert ppo.observation is not None
+        ppo.collect(ppo.observation, ppo.config.sigma)
+
+    def training() -> None:
+        ppo.update(0.0)
+
+    measured: dict[str, list[float]] = {}
+    shares: dict[str, float] = {}
+    for _ in range(repeats):
+        for work in (engine, environment, rollout, training):
+            env.reset()
+            ppo.observation = env.observe()
+            before = dict(ppo.seconds)
+            rate = _rate(work, ppo.samples_per_update, seconds / repeats)
+            measured.setdefault(work.__name__, []).append(rate)
+            if work is training:
+                spent = {name: value - before[name] for name, value in ppo.seconds.items()}
+                shares = {name: value / sum(spent.values()) for name, value in spent.items()}
+    return {
+        "task": task,
+        "num_envs": env.num_envs,
+        "cores": os.cpu_count(),
+        "repeats": repeats,
+        "samples_per_second": {name: max(values) for name, values in measured.items()},
+        "median": {name: sorted(values)[len(values) // 2] for name, values in measured.items()},
+        "training_share": shares,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def _rate(work: Any, samples: int, seconds: float) -> float:
+    began, rounds = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds or rounds == 0:
+        work()
+        rounds += 1
+    return rounds * samples / (time.perf_counter() - began)

@@ -1,0 +1,75 @@
+"""The `skillfield` command: one file per subcommand, imported only when it is called."""
+
+import importlib
+import sys
+
+import tyro
+
+from skillfield.errors import SkillfieldError
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "demo": ("demo", "Demo", "the whole story on a laptop: train, evaluate, film"),
+    "train": ("train", "Train", "teach a policy a task's skills from its demonstrations"),
+    "evaluate": ("evaluate", "Evaluate", "measure a trained policy with the paper's metrics"),
+    "render": ("render", "Render", "film a trained policy (MP4 or GIF)"),
+    "tasks": ("tasks", "Tasks", "list tasks, their skills, and methods"),
+    "data check": ("data", "DataCheck", "say what is wrong with clips, where, and how bad"),
+    "data show": ("data", "DataShow", "summarise clips and draw a filmstrip of each"),
+    "bench": ("bench", "Bench", "samples per second here, split by where the time goes"),
+}
+"""Command → (module, class, summary). The class is a dataclass whose `run()` returns the exit code."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command. Mistakes of the user end in one line and exit code 2."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    name = _command(arguments)
+    if name is None:
+        return _help(arguments)
+    module_name, class_name, _ = COMMANDS[name]
+    module = importlib.import_module(f"skillfield.cli.{module_name}")
+    rest = arguments[len(name.split()) :]
+    try:
+        command = module.parse(rest) if hasattr(module, "parse") else tyro.cli(
+            getattr(module, class_name), args=rest, prog=f"skillfield {name}"
+        )
+        return command.run()
+    except SkillfieldError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 0
+
+
+def _command(arguments: list[str]) -> str | None:
+    for words in (2, 1):
+        name = " ".join(arguments[:words])
+        if name in COMMANDS:
+            return name
+    return None
+
+
+def _help(arguments: list[str]) -> int:
+    asked = not arguments or arguments[0] in ("-h", "--help", "help")
+    if not asked and arguments[0] in ("-V", "--version"):
+        from importlib.metadata import version
+
+        print(f"skillfield {version('skillfield')}")
+        return 0
+    stream = sys.stdout if asked else sys.stderr
+    if not asked:
+        known = [name for name in COMMANDS if name.startswith(arguments[0] + " ")]
+        wanted = " ".join(arguments[:2]) if known else arguments[0]
+        print(f"error: unknown command '{wanted}'; known: {', '.join(known or COMMANDS)}\n", file=stream)
+    print("skillfield: teach simulated characters interaction skills from a few short, noisy demonstrations.\n", file=stream)
+    width = max(map(len, COMMANDS))
+    for name, (_, _, summary) in COMMANDS.items():
+        print(f"  skillfield {name:<{width}}  {summary}", file=stream)
+    print("\nEach command explains itself: skillfield COMMAND --help", file=stream)
+    return 0 if asked else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""`skillfield train`: teach a policy a task's skills."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from skillfield.api import new_run_folder, train_run
+from skillfield.errors import ConfigError
+from skillfield.experiments.run import RunConfig, load_config, preset
+from skillfield.experiments.tasks import TASKS
+from skillfield.imitation import EnvConfig
+from skillfield.learning.ppo import PPOConfig
+from skillfield.learning.training import Budget
+
+__all__ = ["Train", "parse"]
+
+
+@dataclass(frozen=True)
+class Train:
+    """Teach a policy a task's skills from its demonstrations.
+
+    The run folder gets the resolved configuration, metrics.jsonl, TensorBoard logs and checkpoints. Ctrl-C saves a
+    checkpoint and says how to go on. Every default below is the task's own preset.
+    """
+
+    task: Annotated[str, tyro.conf.Positional] = "starter"
+    """What to learn; `skillfield tasks` lists them."""
+    method: str = "sm"
+    """How to learn it; `skillfield tasks` lists them."""
+    minutes: float | None = None
+    """Training budget in minutes of this machine; the task's own if neither budget is given."""
+    samples: int | None = None
+    """Training budget in samples: the same on every machine."""
+    seed: int = 0
+    """Of networks, starts and exploration."""
+    out: Path | None = None
+    """Run folder; runs/TASK-METHOD-SEED if not given."""
+    resume: Path | None = None
+    """Run folder to go on with, exactly where it stopped; a new budget may be given, nothing else."""
+    num_envs: int = 1024
+    """Worlds simulated at once."""
+    threads: int = 0
+    """Simulation threads; 0 takes every core."""
+    env: EnvConfig = field(default_factory=EnvConfig)
+    """Reward and episodes."""
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    """Networks and optimisation."""
+
+    def run(self) -> int:
+        """Train."""
+        config = self._resumed_config(self.resume) if self.resume else self._new_config()
+        folder = self.resume or self.out or new_run_folder(config)
+        finished = train_run(config, folder, resumed=self.resume is not None)
+        if finished:
+            print(f"trained: {folder}\nnext: skillfield evaluate {folder}")
+            return 0
+        print(f"interrupted; the checkpoint is safe. Go on with: skillfield train --resume {folder}")
+        return 130
+
+    def _new_config(self) -> RunConfig:
+        config = preset(self.task, self.method)
+        return replace(
+            config,
+            seed=self.seed,
+            num_envs=self.num_envs,
+            threads=self.threads,
+            budget=self._budget() or config.budget,
+            env=self.env,
+            ppo=self.ppo,
+        )
+
+    def _resumed_config(self, run: Path) -> RunConfig:
+        config = load_config(run)
+        return replace(config, budget=self._budget() or config.budget)
+
+    def _budget(self) -> Budget | None:
+        for name, value in (("minutes", self.minutes), ("samples", self.samples)):
+            if value is not None and value <= 0:
+                raise ConfigError(f"--{name} is {value}; a budget is positive")
+        if self.minutes is None and self.samples is None:
+            return None
+        return Budget(samples=self.samples, minutes=self.minutes)
+
+
+def parse(arguments: list[str]) -> Train:
+    """Read the command line, with the named task's preset as defaults."""
+    named = [argument for argument in arguments if argument in TASKS]
+    config = preset(named[0] if named else "starter")
+    default = Train(task=config.task, num_envs=config.num_envs, threads=config.threads, env=config.env, ppo=config.ppo)
+    chosen = tyro.cli(Train, args=arguments, default=default, prog="skillfield train")
+    preset(chosen.task, chosen.method)  # an unknown name is an error of ours, with the list of known ones
+    return chosen

@@ -1,0 +1,80 @@
+"""Clips on disk: one `.npz` each, with a schema version and no pickle."""
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skillfield.clips.clip import Clip
+from skillfield.errors import ClipError
+from skillfield.files import atomic_file
+
+__all__ = ["SCHEMA_VERSION", "clip_files", "load_clip", "load_clips", "save_clip"]
+
+SCHEMA_VERSION = 1
+
+_ARRAYS = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "contacts")
+_NAMES = ("joint_names", "object_names", "contact_names")
+_TEXTS = ("name", "skill", "character", "source")
+
+
+def save_clip(clip: Clip, path: Path) -> None:
+    """Write one clip; the file appears whole or not at all."""
+    columns: dict[str, Any] = {array: getattr(clip, array).astype(np.float32) for array in _ARRAYS}
+    columns |= {names: np.array(getattr(clip, names), dtype=np.str_) for names in _NAMES}
+    columns |= {text: np.array(getattr(clip, text), dtype=np.str_) for text in _TEXTS}
+    columns |= {"valid": clip.valid, "fps": np.float64(clip.fps), "schema_version": np.int64(SCHEMA_VERSION)}
+    try:
+        with atomic_file(path) as temporary, open(temporary, "wb") as file:
+            np.savez_compressed(file, **columns)
+    except OSError as problem:
+        raise ClipError(f"{path}: cannot be written: {problem.strerror or problem}") from None
+
+
+def load_clip(path: Path) -> Clip:
+    """Read one clip, or say in one line why it cannot be read."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            columns = {key: stored[key] for key in stored.files}
+    except FileNotFoundError:
+        raise ClipError(f"{path}: no such clip") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
+        raise ClipError(f"{path}: not a readable .npz clip (truncated or another format): {problem}") from None
+    if not isinstance(columns, dict) or "schema_version" not in columns:
+        raise ClipError(f"{path}: no 'schema_version'; this .npz was not written by skillfield")
+    version = int(columns.pop("schema_version"))
+    if version != SCHEMA_VERSION:
+        raise ClipError(f"{path}: clip schema {version}, this version of skillfield reads schema {SCHEMA_VERSION}")
+    wanted = {*_ARRAYS, *_NAMES, *_TEXTS, "valid", "fps"}
+    missing, extra = sorted(wanted - set(columns)), sorted(set(columns) - wanted)
+    if missing or extra:
+        raise ClipError(f"{path}: missing columns {missing}, unknown columns {extra}")
+    try:
+        return Clip(
+            **{array: columns[array].astype(np.float32) for array in _ARRAYS},
+            **{names: tuple(str(name) for name in columns[names]) for names in _NAMES},
+            **{text: str(columns[text]) for text in _TEXTS},
+            valid=columns["valid"].astype(bool),
+            fps=float(columns["fps"]),
+        )
+    except ClipError as problem:
+        raise ClipError(f"{path}: {problem}") from None
+
+
+def clip_files(path: Path) -> list[Path]:
+    """The clips of a folder in the order of their names, or the one file."""
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise ClipError(f"{path}: no such file or folder")
+    files = sorted(path.glob("*.npz"))
+    if not files:
+        raise ClipError(f"{path}: no .npz clips in this folder")
+    return files
+
+
+def load_clips(path: Path) -> list[Clip]:
+    """Every clip of a folder in the order of the file names, or the one clip of a file."""
+    return [load_clip(file) for file in clip_files(Path(path))]

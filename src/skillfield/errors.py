@@ -1,0 +1,39 @@
+"""Typed errors: one line that names the file, the thing and both shapes."""
+
+__all__ = [
+    "CharacterError",
+    "CheckpointError",
+    "ClipError",
+    "ConfigError",
+    "RenderError",
+    "SkillfieldError",
+]
+
+
+class SkillfieldError(Exception):
+    """A mistake in what the user gave us; the command line prints it and exits with code 2."""
+
+
+class ClipError(SkillfieldError):
+    """A demonstration that cannot be read, or does not fit its character."""
+
+
+class CharacterError(SkillfieldError):
+    """A model that cannot become a character: a name is missing or has the wrong kind."""
+
+
+class ConfigError(SkillfieldError):
+    """An unknown task, skill or method, or settings that contradict each other."""
+
+
+class CheckpointError(SkillfieldError):
+    """A checkpoint that is missing, damaged, or belongs to another task or version."""
+
+
+class RenderError(SkillfieldError):
+    """Pictures cannot be made here; the message says what to install."""
+
+
+def unknown_name(kind: str, name: str, known: "list[str] | tuple[str, ...]") -> str:
+    """The sentence for a name that is not in a list, with the list."""
+    return f"unknown {kind} '{name}'; known: {', '.join(known) or '(none)'}"

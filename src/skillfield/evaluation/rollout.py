@@ -1,0 +1,61 @@
+"""Trials: many executions of a policy at once, recorded for the success rules.
+
+Shape letters: T steps, N trials.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skillfield.characters.physics import POLICY_HZ
+from skillfield.imitation import ImitationEnv
+from skillfield.learning.networks import ActorCritic
+from skillfield.reference import Starts
+
+__all__ = ["Trials", "run_trials"]
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What happened in N executions of T steps. World frame, after each step."""
+
+    fps: float
+    root_pos_w: Tensor  # [T, N, 3]
+    object_pos_w: Tensor  # [T, N, 3] the first object
+    touching: Tensor  # [T, N] bool: object and hand
+    alive: Tensor  # [T, N] bool: has neither fallen nor diverged so far
+
+    def only(self, trials: Tensor) -> "Trials":
+        """Some of the trials, by a mask over them."""
+        return Trials(
+            self.fps,
+            self.root_pos_w[:, trials],
+            self.object_pos_w[:, trials],
+            self.touching[:, trials],
+            self.alive[:, trials],
+        )
+
+    @property
+    def num_steps(self) -> int:
+        """T."""
+        return len(self.root_pos_w)
+
+
+@torch.no_grad()
+def run_trials(env: ImitationEnv, model: ActorCritic, starts: Starts, steps: int) -> Trials:
+    """Execute the policy's mean action from the given starts, one per environment, without any reset."""
+    env.start(torch.arange(env.num_envs, device=env.device), starts)
+    root = env.engine.character.body_names.index(env.engine.character.root)
+    rule = env.config.termination
+    recorded: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+    alive = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
+    for _ in range(steps):
+        env.advance(model.act(env.observe()))
+        state = env.engine.state
+        alive = alive & ~state.diverged
+        if rule.min_root_height is not None:
+            alive = alive & (state.body_pos_w[:, root, 2] >= rule.min_root_height)
+        recorded.append((state.body_pos_w[:, root], state.object_pos_w[:, 0], state.contact_pairs[:, 0] > 0, alive))
+    root_pos_w, object_pos_w, touching, survived = (torch.stack(column) for column in zip(*recorded, strict=True))
+    return Trials(float(POLICY_HZ), root_pos_w, object_pos_w, touching, survived)

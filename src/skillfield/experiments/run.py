@@ -1,0 +1,89 @@
+"""One run: its configuration, its folder, and the objects that it is made of."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from skillfield.characters import Character
+from skillfield.clips import load_clips
+from skillfield.configuration import from_dict, to_dict
+from skillfield.errors import ConfigError
+from skillfield.experiments.methods import method
+from skillfield.experiments.task import Task
+from skillfield.experiments.tasks import task
+from skillfield.files import read_json, write_json
+from skillfield.imitation import EnvConfig, ImitationEnv
+from skillfield.learning.networks import ActorCritic
+from skillfield.learning.ppo import PPO, PPOConfig
+from skillfield.learning.training import Budget
+from skillfield.reference import ReferenceMotion, ReferenceStateInitialisation
+from skillfield.simulation import CpuEngine
+
+__all__ = ["RunConfig", "build_env", "build_ppo", "load_config", "preset", "save_config"]
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A run, fully resolved: what `config.json` in the run folder holds."""
+
+    task: str
+    method: str = "sm"
+    seed: int = 0
+    num_envs: int = 1024
+    threads: int = 0
+    """Simulation threads; 0 takes every core."""
+    budget: Budget = field(default_factory=Budget)
+    env: EnvConfig = field(default_factory=EnvConfig)
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint of this run belongs to."""
+        return {"task": self.task, "method": self.method, "skills": list(task(self.task).skills)}
+
+
+def preset(task_name: str, method_name: str = "sm") -> RunConfig:
+    """The settings that train a task well."""
+    chosen = task(task_name)
+    switches = method(method_name)
+    return RunConfig(
+        task=task_name,
+        method=method_name,
+        num_envs=chosen.num_envs,
+        budget=Budget(minutes=chosen.minutes),
+        env=replace(chosen.env, reward=switches.reward),
+        ppo=chosen.ppo,
+    )
+
+
+def save_config(config: RunConfig, run: Path) -> None:
+    """Write config.json."""
+    write_json(run / "config.json", to_dict(config))
+
+
+def load_config(run: Path) -> RunConfig:
+    """Read config.json of a run folder."""
+    path = run / "config.json"
+    config = from_dict(RunConfig, read_json(path, ConfigError), str(path))
+    task(config.task)
+    return config
+
+
+def build_env(
+    chosen: Task, config: RunConfig, num_envs: int | None = None, character: Character | None = None
+) -> ImitationEnv:
+    """The environment of a run, with its own or another number of worlds."""
+    character = character or chosen.character()
+    motion = ReferenceMotion(load_clips(chosen.clips), character, chosen.skills)
+    engine = CpuEngine(character, num_envs or config.num_envs, config.threads)
+    return ImitationEnv(engine, ReferenceStateInitialisation(motion), config.env)
+
+
+def build_ppo(config: RunConfig) -> PPO:
+    """Environment, networks and learner of a run, seeded."""
+    torch.manual_seed(config.seed)
+    env = build_env(task(config.task), config)
+    model = ActorCritic(env.observation_size, env.num_actions, config.ppo.hidden)
+    return PPO(env, model, config.ppo)

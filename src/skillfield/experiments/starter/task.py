@@ -1,0 +1,51 @@
+"""The starter task: five ball skills of a floating hand, trained on a laptop's CPU in minutes."""
+
+from skillfield.characters import hand
+from skillfield.evaluation.metrics import TrialPlan
+from skillfield.evaluation.success import DribbleRule, HoldRule, TossRule
+from skillfield.experiments.starter.authoring import CLIP_FOLDER, DRIBBLE_SPEED
+from skillfield.experiments.task import Task
+from skillfield.imitation import EnvConfig
+from skillfield.imitation.termination import Termination
+from skillfield.learning.ppo import PPOConfig
+from skillfield.reference import TrackingWeights
+
+__all__ = ["starter"]
+
+
+def starter() -> Task:
+    """A floating hand learns to dribble forward, left and right, to hold, and to wait and toss."""
+    return Task(
+        name="starter",
+        summary="a floating hand and a ball: three dribbles, hold, and a toss that needs memory (CPU, minutes)",
+        character=hand,
+        clips=CLIP_FOLDER,
+        trials=TrialPlan(
+            rules={
+                "dribble_forward": DribbleRule(direction=(1.0, 0.0), speed=DRIBBLE_SPEED),
+                "dribble_left": DribbleRule(direction=(0.0, 1.0), speed=DRIBBLE_SPEED),
+                "dribble_right": DribbleRule(direction=(0.0, -1.0), speed=DRIBBLE_SPEED),
+                "hold": HoldRule(min_height=1.0),
+                "toss": TossRule(min_still_seconds=0.3, max_still_seconds=0.8),
+            },
+            start_before={"toss": 0.4},
+        ),
+        env=EnvConfig(
+            weights=TrackingWeights(position=30.0, rotation=3.0, object_position=5.0, relative=30.0),
+            contact_weights=(2.0, 2.0, 2.0),
+            termination=Termination(min_root_height=None),
+        ),
+        ppo=PPOConfig(
+            hidden=(128, 96),
+            horizon=16,
+            minibatch=2048,
+            epochs=3,
+            learning_rate=5e-4,
+            learning_rate_final=5e-5,
+            sigma=0.08,
+            sigma_final=0.04,
+            bound_weight=2.0,
+        ),
+        num_envs=1024,
+        minutes=3.0,
+    )

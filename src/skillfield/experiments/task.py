@@ -1,0 +1,35 @@
+"""A task: a character, its demonstrations, what success means, and the settings that train it well."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from skillfield.characters import Character
+from skillfield.evaluation.metrics import TrialPlan
+from skillfield.imitation import EnvConfig
+from skillfield.learning.ppo import PPOConfig
+
+__all__ = ["Task"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything that `train` and `evaluate` need to know, as one value."""
+
+    name: str
+    summary: str
+    character: Callable[[], Character]
+    clips: Path
+    """Folder of demonstrations."""
+    trials: TrialPlan
+    """How it is tested; the skills of its rules are the task's skills."""
+    env: EnvConfig = field(default_factory=EnvConfig)
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    num_envs: int = 2048
+    minutes: float = 10.0
+    """Default training budget."""
+
+    @property
+    def skills(self) -> tuple[str, ...]:
+        """Names in the order of the one-hot condition."""
+        return self.trials.skills

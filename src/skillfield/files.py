@@ -1,0 +1,64 @@
+"""Writing files so that a crash or a full disk never leaves half of one behind."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+__all__ = ["atomic_directory", "atomic_file", "read_json", "write_json"]
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; move it into place only if the block succeeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        _flush(temporary)
+        temporary.chmod(0o644)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_directory(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `path`; it becomes `path`, which must not exist yet, if the block succeeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    try:
+        yield temporary
+        for file in temporary.iterdir():
+            _flush(file)
+        temporary.chmod(0o755)
+        os.rename(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write indented JSON atomically."""
+    with atomic_file(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2) + "\n")
+
+
+def read_json(path: Path, error: Callable[[str], Exception]) -> Any:
+    """Read JSON; a missing or damaged file raises `error` with the path."""
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise error(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as problem:
+        raise error(f"{path}: cannot be read as JSON: {problem}") from None
+
+
+def _flush(path: Path) -> None:
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())

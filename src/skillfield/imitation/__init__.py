@@ -1,0 +1,5 @@
+"""Following a reference: observations, rewards, termination, and the vector environment. Knows nothing of PPO."""
+
+from skillfield.imitation.env import EnvConfig, ImitationEnv, StepResult
+
+__all__ = ["EnvConfig", "ImitationEnv", "StepResult"]

@@ -1,0 +1,204 @@
+"""The vector environment: E characters that follow reference trajectories, all in tensors.
+
+Shape letters: E environments, A actions, n finished episodes.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from skillfield.imitation.observations import observation_size, observe
+from skillfield.imitation.rewards import DeepMimicWeights, contact_graph_error, deepmimic_reward, skillmimic_reward
+from skillfield.imitation.termination import Termination, failed
+from skillfield.reference.kinematics import Kinematics, TrackingWeights, tracking_exponent
+from skillfield.reference.sampling import Starts, StartSampler
+from skillfield.simulation import Engine, SimulationState
+
+__all__ = ["EnvConfig", "ImitationEnv", "SkillStatistics", "StepResult"]
+
+
+@dataclass(frozen=True)
+class EnvConfig:
+    """What is rewarded, and when an episode ends."""
+
+    reward: Literal["sm", "dm"] = "sm"
+    """SkillMimic's product or DeepMimic's sum."""
+    weights: TrackingWeights = field(default_factory=TrackingWeights)
+    """Sensitivities of the SkillMimic reward."""
+    contact_weights: tuple[float, ...] = (5.0, 5.0, 5.0)
+    """λ^cg of object-hand, object-body and body-hand contacts (paper, table of reward weights)."""
+    deepmimic: DeepMimicWeights = field(default_factory=DeepMimicWeights)
+    """Sensitivities of the DeepMimic reward."""
+    termination: Termination = field(default_factory=Termination)
+    """What counts as a failure."""
+    episode_length: int = 60
+    """Longest episode in policy steps (paper, T)."""
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one step gave. Finished environments have already been reset in `observation`."""
+
+    observation: Tensor  # [E, obs]
+    reward: Tensor  # [E]
+    scored: Tensor  # [E] bool: False on masked steps, which earn nothing
+    terminated: Tensor  # [E] bool: failed, no future to bootstrap from
+    truncated: Tensor  # [E] bool: out of time or at the clip's end
+    finished: Tensor  # [n] numbers of environments whose episode ended
+    final_observation: Tensor  # [n, obs] what they saw last
+
+
+@dataclass
+class SkillStatistics:
+    """Sums per skill since they were last taken.  [S] each"""
+
+    reward: Tensor
+    steps: Tensor
+    failures: Tensor
+    episodes: Tensor
+
+
+class ImitationEnv:
+    """Simulates, observes, rewards and resets E environments at once."""
+
+    def __init__(self, engine: Engine, sampler: StartSampler, config: EnvConfig) -> None:
+        self.engine, self.sampler, self.config = engine, sampler, config
+        self.motion = sampler.motion
+        character = engine.character
+        self.num_envs, self.device = engine.num_envs, engine.device
+        self._layout = character.layout(self.device)
+        self._actions = character.action_map(self.device)
+        self._root = character.body_names.index(character.root)
+        self._key = torch.tensor(character.key_body_index, device=self.device)
+        self.num_actions = self._actions.num_actions
+        self.num_skills = len(self.motion.skills)
+        self.observation_size = observation_size(
+            len(character.body_names), len(character.force_bodies), len(character.object_names), self.num_skills
+        )
+        self._eye = torch.eye(self.num_skills, device=self.device)
+        self.clip, self.frame, self.masked, self.progress = (self._longs() for _ in range(4))
+        self._limit = self._longs()  # steps after which the episode is out of time
+        self._return = torch.zeros(self.num_envs, device=self.device)
+        self.statistics = self._fresh_statistics()
+
+    def reset(self) -> Tensor:
+        """Start every environment anew.  [E, obs]"""
+        everyone = torch.arange(self.num_envs, device=self.device)
+        self.start(everyone, self.sampler.sample(self.num_envs))
+        return self.observe()
+
+    def start(self, envs: Tensor, starts: Starts) -> None:
+        """Begin these episodes in these environments."""
+        self.engine.reset(envs, starts.qpos, starts.qvel)
+        self.clip[envs], self.frame[envs], self.masked[envs] = starts.clip, starts.frame, starts.masked
+        self.progress[envs] = 0
+        self._return[envs] = 0.0
+        ahead = self.motion.length[starts.clip] - 1 - starts.frame + starts.masked
+        self._limit[envs] = ahead.clamp_max(self.config.episode_length)
+
+    def advance(self, actions: Tensor) -> None:
+        """Act and simulate, and nothing else: what a trial needs, which outlives its clip."""
+        self.engine.step(self._actions.targets(actions, self.engine.state.qpos))
+        self.progress += 1
+
+    def score(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Compare the present state with the reference: reward, whether it counts, and whether it is a failure.  [E]"""
+        state = self.engine.state
+        row = self.motion.row(self.clip, self.frame + (self.progress - self.masked).clamp_min(0))
+        scored = (self.progress > self.masked) & self.motion.valid[row]
+        reference = self.motion.kinematics(row)
+        failure = state.diverged | failed(
+            self.config.termination, state.body_pos_w[:, self._root], state.object_pos_w, reference.object_pos_w
+        )
+        return self._reward(state, reference, row) * scored, scored, failure
+
+    def step(self, actions: Tensor) -> StepResult:
+        """Act, simulate, compare with the reference one frame on, and reset what has ended."""
+        self.advance(actions)
+        reward, scored, terminated = self.score()
+        truncated = (self.progress >= self._limit) & ~terminated
+        self._return += reward
+        self._count(reward, scored, terminated, truncated)
+
+        observation = self.observe()
+        finished = torch.nonzero(terminated | truncated).squeeze(1)
+        final_observation = observation[finished]
+        if len(finished):
+            # an early failure counts the steps it never took as worth nothing
+            self.sampler.record(
+                self.clip[finished], self.frame[finished], self._return[finished] / self._limit[finished]
+            )
+            self.start(finished, self.sampler.sample(len(finished)))
+            observation[finished] = self._observe(self.engine.state.rows(finished), self.clip[finished])
+        return StepResult(observation, reward, scored, terminated, truncated, finished, final_observation)
+
+    def observe(self) -> Tensor:
+        """What every environment sees now.  [E, obs]"""
+        return self._observe(self.engine.state, self.clip)
+
+    def take_statistics(self) -> SkillStatistics:
+        """Sums per skill since the last call."""
+        taken, self.statistics = self.statistics, self._fresh_statistics()
+        return taken
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """Everything needed to go on from here bit for bit."""
+        own = {name: getattr(self, name).clone() for name in ("clip", "frame", "masked", "progress", "_limit", "_return")}
+        return own | self.engine.snapshot()
+
+    def restore(self, snapshot: dict[str, Tensor]) -> None:
+        """Go on from a snapshot."""
+        for name in ("clip", "frame", "masked", "progress", "_limit", "_return"):
+            getattr(self, name).copy_(snapshot[name])
+        self.engine.restore(snapshot)
+
+    def _observe(self, state: SimulationState, clip: Tensor) -> Tensor:
+        return observe(
+            root_pos_w=state.body_pos_w[:, self._root],
+            root_quat_w=state.body_quat_w[:, self._root],
+            body_pos_w=state.body_pos_w,
+            body_quat_w=state.body_quat_w,
+            body_lin_vel_w=state.body_lin_vel_w,
+            body_ang_vel_w=state.body_ang_vel_w,
+            contact_force_w=state.contact_force_w,
+            object_pos_w=state.object_pos_w,
+            object_quat_w=state.object_quat_w,
+            object_lin_vel_w=state.object_lin_vel_w,
+            object_ang_vel_w=state.object_ang_vel_w,
+            condition=self._eye[self.motion.skill[clip]],
+        )
+
+    def _reward(self, state: SimulationState, reference: Kinematics, row: Tensor) -> Tensor:
+        current = Kinematics(
+            key_pos_w=state.body_pos_w[:, self._key],
+            key_vel_w=state.body_lin_vel_w[:, self._key],
+            qpos=state.qpos,
+            joint_vel=state.qvel[:, self._layout.joint_dofs],
+            object_pos_w=state.object_pos_w,
+            object_quat_w=state.object_quat_w,
+            object_lin_vel_w=state.object_lin_vel_w,
+            object_ang_vel_w=state.object_ang_vel_w,
+        )
+        if self.config.reward == "dm":
+            return deepmimic_reward(current, reference, self.config.deepmimic, self._layout)
+        tracking = tracking_exponent(current, reference, self.config.weights, self._layout)
+        contacts = contact_graph_error(
+            state.contact_pairs, self.motion.contact_pairs[row], self.config.contact_weights
+        )
+        return skillmimic_reward(tracking, contacts)
+
+    def _count(self, reward: Tensor, scored: Tensor, terminated: Tensor, truncated: Tensor) -> None:
+        skill = self.motion.skill[self.clip]
+        statistics = self.statistics
+        statistics.reward.index_add_(0, skill, reward)
+        statistics.steps.index_add_(0, skill, scored.float())
+        statistics.failures.index_add_(0, skill, terminated.float())
+        statistics.episodes.index_add_(0, skill, (terminated | truncated).float())
+
+    def _fresh_statistics(self) -> SkillStatistics:
+        return SkillStatistics(*(torch.zeros(self.num_skills, device=self.device) for _ in range(4)))
+
+    def _longs(self) -> Tensor:
+        return torch.zeros(self.num_envs, dtype=torch.long, device=self.device)

@@ -1,0 +1,45 @@
+"""How well a step imitates: the SkillMimic and the DeepMimic reward. Pure functions of tensors.
+
+Shape letters: E environments, K contact pairs.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skillfield.characters.layout import Layout
+from skillfield.reference.kinematics import Kinematics, tracking_error
+
+__all__ = ["DeepMimicWeights", "contact_graph_error", "deepmimic_reward", "skillmimic_reward"]
+
+
+@dataclass(frozen=True)
+class DeepMimicWeights:
+    """Sensitivities of the additive reward (paper, table of DM reward weights)."""
+
+    position: float = 40.0
+    rotation: float = 2.0
+    rotation_velocity: float = 0.1
+    object_position: float = 40.0
+
+
+def contact_graph_error(pairs: Tensor, reference_pairs: Tensor, weights: tuple[float, ...]) -> Tensor:
+    """Σ λ^cg·|s^cg - ŝ^cg| over the contact pairs.  [E]"""
+    return (pairs - reference_pairs).abs() @ pairs.new_tensor(weights)
+
+
+def skillmimic_reward(tracking: Tensor, contact_error: Tensor) -> Tensor:
+    """r^b · r^o · r^rel · r^cg: 1 at the reference, and small as soon as any one term is bad.  [E]
+
+    tracking: Σ λ·MSE of the body, object and relative terms (`tracking_exponent`).
+    """
+    return torch.exp(-tracking - contact_error)
+
+
+def deepmimic_reward(state: Kinematics, reference: Kinematics, weights: DeepMimicWeights, layout: Layout) -> Tensor:
+    """Sum of four exponentials, at most 4; blind to contacts and relative motion.  [E]"""
+    terms = [
+        torch.exp(-weight * tracking_error(term, state, reference, layout)) for term, weight in vars(weights).items()
+    ]
+    return torch.stack(terms).sum(dim=0)

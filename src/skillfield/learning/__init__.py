@@ -1,0 +1,1 @@
+"""Learning: networks, PPO, checkpoints, and the training loop. Knows nothing of the task."""

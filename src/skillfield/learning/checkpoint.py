@@ -1,0 +1,174 @@
+"""Checkpoints: safetensors and JSON in a folder that appears whole or not at all. Nothing is executed on load.
+
+A run folder holds `checkpoints/NUMBER/` and a one-line file `checkpoints/latest` that names the newest complete one.
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from skillfield.errors import CheckpointError
+from skillfield.files import atomic_directory, atomic_file, read_json, write_json
+from skillfield.learning.networks import ActorCritic
+from skillfield.learning.ppo import PPO
+
+__all__ = ["FORMAT_VERSION", "Counters", "latest_checkpoint", "load_model", "resume", "save_checkpoint"]
+
+FORMAT_VERSION = 1
+_KEEP = 2
+
+
+@dataclass
+class Counters:
+    """How far a run has come."""
+
+    samples: int = 0
+    updates: int = 0
+    seconds: float = 0.0
+
+
+def save_checkpoint(run: Path, ppo: PPO, counters: Counters, identity: dict[str, Any]) -> Path:
+    """Write everything that a resumed run needs. identity: what the checkpoint belongs to (task, skills, …)."""
+    path = run / "checkpoints" / f"{counters.updates:08d}"
+    state = {
+        "format": FORMAT_VERSION,
+        "identity": identity,
+        "counters": vars(counters),
+        "kl_factor": ppo.kl_factor,
+        "observations": ppo.env.observation_size,
+        "actions": ppo.env.num_actions,
+        "hidden": list(ppo.config.hidden),
+    }
+    try:
+        if not path.exists():
+            with atomic_directory(path) as folder:
+                save_file(_plain(ppo.model.state_dict()), folder / "model.safetensors")
+                save_file(_plain(_training_tensors(ppo)), folder / "training.safetensors")
+                write_json(folder / "state.json", state)
+        with atomic_file(run / "checkpoints" / "latest") as temporary:
+            temporary.write_text(path.name + "\n")
+        _forget_old(run)
+    except (OSError, SafetensorError) as problem:
+        raise CheckpointError(f"{path}: cannot be written, the previous checkpoint is intact: {problem}") from None
+    return path
+
+
+def latest_checkpoint(run: Path) -> Path:
+    """The newest complete checkpoint of a run folder, or the folder itself if it is a checkpoint."""
+    if (run / "state.json").is_file():
+        return run
+    pointer = run / "checkpoints" / "latest"
+    try:
+        name = pointer.read_text().strip()
+    except OSError:
+        raise CheckpointError(f"{run}: no checkpoint here (looked for {pointer})") from None
+    path = run / "checkpoints" / name
+    if not (path / "state.json").is_file():
+        raise CheckpointError(f"{pointer} names '{name}', but {path} holds no complete checkpoint")
+    return path
+
+
+def load_model(checkpoint: Path, identity: dict[str, Any] | None = None) -> tuple[ActorCritic, dict[str, Any]]:
+    """The networks of a checkpoint and its state.json. identity: what it must belong to, if that matters."""
+    state = _read_state(checkpoint)
+    for key, wanted in (identity or {}).items():
+        found = state["identity"].get(key)
+        if found != wanted:
+            raise CheckpointError(f"{checkpoint}: {key} of the checkpoint is {found!r}, this run has {wanted!r}")
+    model = ActorCritic(state["observations"], state["actions"], state["hidden"])
+    _load_into(model, _read_tensors(checkpoint / "model.safetensors"), checkpoint / "model.safetensors")
+    return model, state
+
+
+def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
+    """Put a learner into the exact state of a checkpoint: networks, optimisers, sampler, worlds and random numbers."""
+    model, state = load_model(checkpoint, identity)
+    shapes = (ppo.env.observation_size, ppo.env.num_actions, list(ppo.config.hidden))
+    found = (state["observations"], state["actions"], state["hidden"])
+    if shapes != found:
+        raise CheckpointError(
+            f"{checkpoint}: (observations, actions, hidden) of the checkpoint are {found}, this run has {shapes}"
+        )
+    ppo.model.load_state_dict(model.state_dict())
+    path = checkpoint / "training.safetensors"
+    tensors = _read_tensors(path)
+    try:
+        for name, optimiser in _optimisers(ppo).items():
+            _restore_optimiser(optimiser, _below(tensors, name))
+        ppo.env.sampler.load_state_dict(_below(tensors, "sampler"))
+        ppo.env.restore(_below(tensors, "env"))
+        ppo.observation = tensors["observation"].to(ppo.env.device)
+        torch.set_rng_state(tensors["random_state"])
+    except (KeyError, RuntimeError) as problem:
+        raise CheckpointError(f"{path}: does not fit this run: {problem}") from None
+    ppo.kl_factor = state["kl_factor"]
+    return Counters(**state["counters"])
+
+
+def _training_tensors(ppo: PPO) -> dict[str, Tensor]:
+    tensors = {"random_state": torch.get_rng_state()}
+    if ppo.observation is not None:
+        tensors["observation"] = ppo.observation
+    for name, optimiser in _optimisers(ppo).items():
+        for number, values in optimiser.state_dict()["state"].items():
+            tensors |= {f"{name}/{number}/{key}": value for key, value in values.items()}
+    tensors |= {f"sampler/{key}": value for key, value in ppo.env.sampler.state_dict().items()}
+    return tensors | {f"env/{key}": value for key, value in ppo.env.snapshot().items()}
+
+
+def _optimisers(ppo: PPO) -> dict[str, torch.optim.Optimizer]:
+    return {"policy_optimiser": ppo.policy_optimiser, "critic_optimiser": ppo.critic_optimiser}
+
+
+def _restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        number, key = name.split("/")
+        state.setdefault(int(number), {})[key] = value
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
+def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(f"{prefix}/"): value for name, value in tensors.items() if name.startswith(f"{prefix}/")}
+
+
+def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+
+
+def _read_state(checkpoint: Path) -> dict[str, Any]:
+    state = read_json(checkpoint / "state.json", CheckpointError)
+    version = state.get("format") if isinstance(state, dict) else None
+    if version != FORMAT_VERSION:
+        raise CheckpointError(f"{checkpoint}: checkpoint format {version}, this version reads {FORMAT_VERSION}")
+    return state
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: no such file") from None
+    except (OSError, SafetensorError) as problem:
+        raise CheckpointError(f"{path}: damaged or not safetensors: {problem}") from None
+
+
+def _load_into(model: ActorCritic, tensors: dict[str, Tensor], path: Path) -> None:
+    wanted = model.state_dict()
+    for name, value in wanted.items():
+        found = tuple(tensors[name].shape) if name in tensors else None
+        if found != tuple(value.shape):
+            raise CheckpointError(f"{path}: tensor '{name}' has shape {found}, the network needs {tuple(value.shape)}")
+    model.load_state_dict(tensors)
+
+
+def _forget_old(run: Path) -> None:
+    complete = sorted(path for path in (run / "checkpoints").iterdir() if path.is_dir() and not path.name.startswith("."))
+    for path in complete[:-_KEEP]:
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,51 @@
+"""Policy and critic: two separate multi-layer perceptrons behind one input normaliser."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from skillfield.learning.normalisation import RunningNormaliser, ValueScale
+
+__all__ = ["ActorCritic", "mlp"]
+
+
+def mlp(inputs: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
+    """Linear layers with ReLU between them (paper)."""
+    layers: list[nn.Module] = []
+    for width in hidden:
+        layers += [nn.Linear(inputs, width), nn.ReLU()]
+        inputs = width
+    return nn.Sequential(*layers, nn.Linear(inputs, outputs))
+
+
+class ActorCritic(nn.Module):
+    """Everything that a checkpoint needs to act: normaliser, policy, critic and the critic's scale."""
+
+    def __init__(self, observations: int, actions: int, hidden: Sequence[int]) -> None:
+        super().__init__()
+        self.normaliser = RunningNormaliser(observations)
+        self.policy = mlp(observations, hidden, actions)
+        self.critic = mlp(observations, hidden, 1)
+        self.value_scale = ValueScale()
+        with torch.no_grad():  # start near the neutral pose
+            self._last(self.policy).weight.mul_(0.1)
+            self._last(self.policy).bias.zero_()
+
+    def act(self, observation: Tensor) -> Tensor:
+        """The policy's mean action for raw observations: what is used in tests.  [E, A]"""
+        return self.policy(self.normaliser(observation))
+
+    def value(self, normalised_observation: Tensor) -> Tensor:
+        """Expected return of normalised observations, in real units.  [E]"""
+        return self.value_scale.to_real(self.critic(normalised_observation).squeeze(-1))
+
+    def update_value_scale(self, returns: Tensor) -> None:
+        """Move the critic's scale towards a batch of returns."""
+        self.value_scale.update(returns, self._last(self.critic))
+
+    @staticmethod
+    def _last(network: nn.Sequential) -> nn.Linear:
+        layer = network[-1]
+        assert isinstance(layer, nn.Linear)
+        return layer

@@ -1,0 +1,239 @@
+"""Proximal policy optimisation, top to bottom: collect, estimate advantages, improve.
+
+Shape letters: H steps of a rollout, E environments, M samples of a minibatch, A actions.
+"""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skillfield.imitation import ImitationEnv
+from skillfield.learning.networks import ActorCritic
+
+__all__ = ["PPO", "PPOConfig", "Rollout", "advantages", "clipped_objective"]
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """Hyper-parameters. Defaults are the paper's (table of training hyper-parameters) unless a note says otherwise."""
+
+    hidden: tuple[int, ...] = (1024, 512, 512)
+    """Units of each hidden layer, policy and critic alike."""
+    horizon: int = 32
+    """Steps per environment between updates (2048 environments × 32 = 65,536 samples)."""
+    minibatch: int = 16384
+    """Samples per gradient step."""
+    epochs: int = 6
+    """Passes over each rollout (released configuration)."""
+    learning_rate: float = 2e-5
+    """Adam step size at the start."""
+    learning_rate_final: float | None = None
+    """Step size at the end of the budget, reached linearly; None keeps it."""
+    target_kl: float | None = None
+    """Adapt the step size so that each update moves the policy by about this divergence; None switches it off."""
+    sigma: float = 0.055
+    """Standard deviation of exploration; not learned (the paper calls it variance, the release uses it as σ)."""
+    sigma_final: float | None = None
+    """σ at the end of the budget, reached linearly; None keeps it."""
+    gamma: float = 0.99
+    """Discount."""
+    gae_lambda: float = 0.95
+    """Generalised advantage estimation."""
+    clip: float = 0.2
+    """PPO clip threshold."""
+    bound_weight: float = 10.0
+    """Weight of the penalty on mean actions outside [-1, 1] (released configuration)."""
+    max_grad_norm: float = 1.0
+    """Gradient clipping (CleanRL's default is 0.5; the release has none)."""
+
+
+@dataclass
+class Rollout:
+    """H steps of E environments. Observations are stored normalised, as the policy saw them."""
+
+    observation: Tensor  # [H, E, obs]
+    action: Tensor  # [H, E, A]
+    log_prob: Tensor  # [H, E]
+    reward: Tensor  # [H, E]
+    done: Tensor  # [H, E] the episode ended with this step
+    bootstrap: Tensor  # [H, E] value of what a timed-out episode saw last, 0 elsewhere
+    last_observation: Tensor  # [E, obs] after the rollout
+
+
+def advantages(
+    reward: Tensor, value: Tensor, last_value: Tensor, done: Tensor, bootstrap: Tensor, gamma: float, lam: float
+) -> Tensor:
+    """Generalised advantage estimates.  [H, E]
+
+    Where an episode ended, the next value is `bootstrap`: the value of its true final observation after a time-out,
+    zero after a failure. Nothing leaks across the end.
+    """
+    result = torch.empty_like(reward)
+    running = torch.zeros_like(last_value)
+    next_value = last_value
+    for step in reversed(range(len(reward))):
+        ended = done[step]
+        following = torch.where(ended, bootstrap[step], next_value)
+        delta = reward[step] + gamma * following - value[step]
+        running = delta + gamma * lam * torch.where(ended, torch.zeros_like(running), running)
+        result[step] = running
+        next_value = value[step]
+    return result
+
+
+def clipped_objective(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
+    """PPO's pessimistic surrogate, per sample; to be maximised.  [M]"""
+    return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+
+
+class PPO:
+    """The learner. One `update` collects a rollout and improves both networks with it."""
+
+    def __init__(self, env: ImitationEnv, model: ActorCritic, config: PPOConfig) -> None:
+        self.env, self.model, self.config = env, model, config
+        self.policy_optimiser = torch.optim.Adam(model.policy.parameters(), config.learning_rate, fused=True)
+        self.critic_optimiser = torch.optim.Adam(model.critic.parameters(), config.learning_rate, fused=True)
+        self.kl_factor = 1.0  # what `target_kl` has made of the step size
+        self.observation: Tensor | None = None
+        self.seconds = {"simulation": 0.0, "inference": 0.0, "learning": 0.0}
+        # The networks share nothing, so on a CPU they learn side by side, one core each.
+        self._beside = ThreadPoolExecutor(1) if env.device.type == "cpu" else None
+
+    @property
+    def samples_per_update(self) -> int:
+        """Environment steps in one update."""
+        return self.config.horizon * self.env.num_envs
+
+    def update(self, progress: float) -> dict[str, float]:
+        """One round of PPO. progress: share of the training budget that is used up, 0 to 1."""
+        config = self.config
+        sigma = _anneal(config.sigma, config.sigma_final, progress)
+        rate = _anneal(config.learning_rate, config.learning_rate_final, progress) * self.kl_factor
+        if self.observation is None:
+            self.observation = self.env.reset()
+        rollout = self.collect(self.observation, sigma)
+        clock = time.perf_counter()
+        metrics = self.improve(rollout, sigma, rate)
+        self.seconds["learning"] += time.perf_counter() - clock
+        if config.target_kl is not None:
+            self.kl_factor = _adapt(self.kl_factor, metrics["kl"], config.target_kl)
+        return metrics | {"sigma": sigma, "learning_rate": rate}
+
+    @torch.no_grad()
+    def collect(self, observation: Tensor, sigma: float) -> Rollout:
+        """Act in the environments for one horizon."""
+        env, model, steps = self.env, self.model, self.config.horizon
+        device, envs = env.device, env.num_envs
+        rollout = Rollout(
+            observation=torch.empty(steps, envs, env.observation_size, device=device),
+            action=torch.empty(steps, envs, env.num_actions, device=device),
+            log_prob=torch.empty(steps, envs, device=device),
+            reward=torch.empty(steps, envs, device=device),
+            done=torch.zeros(steps, envs, dtype=torch.bool, device=device),
+            bootstrap=torch.zeros(steps, envs, device=device),
+            last_observation=observation,
+        )
+        raw = []
+        for step in range(steps):
+            clock = time.perf_counter()
+            raw.append(observation)
+            seen = model.normaliser(observation)
+            noise = torch.randn(envs, env.num_actions, device=device)
+            action = model.policy(seen) + sigma * noise
+            acted = time.perf_counter()
+            result = env.step(action)
+            simulated = time.perf_counter()
+            rollout.observation[step], rollout.action[step] = seen, action
+            rollout.log_prob[step] = -0.5 * noise.square().sum(-1)
+            rollout.reward[step] = result.reward
+            rollout.done[step] = result.terminated | result.truncated
+            if len(result.finished):
+                value = model.value(model.normaliser(result.final_observation))
+                rollout.bootstrap[step, result.finished] = value * ~result.terminated[result.finished]
+            observation = result.observation
+            self.seconds["simulation"] += simulated - acted
+            self.seconds["inference"] += acted - clock + time.perf_counter() - simulated
+        rollout.last_observation = model.normaliser(observation)
+        self.observation = observation
+        model.normaliser.update(torch.cat(raw))
+        return rollout
+
+    def improve(self, rollout: Rollout, sigma: float, rate: float) -> dict[str, float]:
+        """Several epochs of minibatches on both networks."""
+        config, model = self.config, self.model
+        with torch.no_grad():
+            value = model.value(rollout.observation)
+            last_value = model.value(rollout.last_observation)
+            advantage = advantages(
+                rollout.reward, value, last_value, rollout.done, rollout.bootstrap, config.gamma, config.gae_lambda
+            )
+            returns = advantage + value
+            model.update_value_scale(returns)
+            target = model.value_scale.to_normalised(returns).flatten()
+        advantage = advantage.flatten()
+        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        observation = rollout.observation.flatten(0, 1)
+        action, log_prob = rollout.action.flatten(0, 1), rollout.log_prob.flatten()
+        batches = [
+            batch
+            for _ in range(config.epochs)
+            for batch in torch.randperm(len(target), device=target.device).split(config.minibatch)
+        ]
+
+        def improve_critic() -> Tensor:
+            loss = torch.zeros(())
+            for batch in batches:
+                loss = (model.critic(observation[batch]).squeeze(-1) - target[batch]).square().mean()
+                self._descend(self.critic_optimiser, loss, rate)
+            return loss
+
+        def improve_policy() -> tuple[Tensor, Tensor]:
+            kl, clipped = torch.zeros(()), torch.zeros(())
+            for batch in batches:
+                mean = model.policy(observation[batch])
+                new_log_prob = -0.5 * ((action[batch] - mean) / sigma).square().sum(-1)
+                ratio = (new_log_prob - log_prob[batch]).clamp(-20, 20).exp()
+                bound = (mean.abs() - 1).clamp_min(0).square().sum(-1)
+                gain = clipped_objective(ratio, advantage[batch], config.clip)
+                self._descend(self.policy_optimiser, (config.bound_weight * bound - gain).mean(), rate)
+                with torch.no_grad():  # of the last minibatch; a fixed σ makes it a distance between means
+                    kl = (ratio - 1 - (new_log_prob - log_prob[batch])).mean()
+                    clipped = ((ratio - 1).abs() > config.clip).float().mean()
+            return kl, clipped
+
+        if self._beside:
+            critic = self._beside.submit(improve_critic)
+            kl, clipped = improve_policy()
+            critic_loss = critic.result()
+        else:
+            kl, clipped = improve_policy()
+            critic_loss = improve_critic()
+        return {
+            "reward": float(rollout.reward.mean()),
+            "kl": float(kl),
+            "clipped": float(clipped),
+            "critic_loss": float(critic_loss.detach()),
+        }
+
+    def _descend(self, optimiser: torch.optim.Optimizer, loss: Tensor, rate: float) -> None:
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(optimiser.param_groups[0]["params"], self.config.max_grad_norm)
+        optimiser.step()
+
+
+def _anneal(start: float, end: float | None, progress: float) -> float:
+    return start if end is None else start + (end - start) * min(max(progress, 0.0), 1.0)
+
+
+def _adapt(factor: float, kl: float, target: float) -> float:
+    if kl > 2.0 * target:
+        factor /= 1.5
+    elif kl < 0.5 * target:
+        factor *= 1.5
+    return min(max(factor, 1e-2), 1e2)

@@ -1,0 +1,130 @@
+"""The training loop: update, report, save, until the budget is used up or someone presses Ctrl-C."""
+
+import math
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skillfield.files import atomic_file
+from skillfield.learning.checkpoint import Counters, save_checkpoint
+from skillfield.learning.ppo import PPO
+
+__all__ = ["Budget", "TrainingStatus", "train_loop"]
+
+_MAX_DUMPS = 20
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When training is over: after so many samples or minutes, whichever comes first."""
+
+    samples: int | None = None
+    minutes: float | None = None
+
+    def progress(self, counters: Counters) -> float:
+        """Share that is used up, 0 to 1."""
+        by_samples = counters.samples / self.samples if self.samples else 0.0
+        by_time = counters.seconds / (60 * self.minutes) if self.minutes else 0.0
+        return min(max(by_samples, by_time), 1.0)
+
+
+@dataclass(frozen=True)
+class TrainingStatus:
+    """What one update has to say."""
+
+    counters: Counters
+    progress: float
+    metrics: dict[str, float]
+    skill_reward: dict[str, float]
+    seconds: dict[str, float]  # this session's time by where it went
+    samples_per_second: float  # since this session began
+    diverged: int
+    note: str = ""
+
+
+def train_loop(
+    ppo: PPO,
+    run: Path,
+    budget: Budget,
+    identity: dict[str, Any],
+    counters: Counters,
+    report: Callable[[TrainingStatus], None],
+    checkpoint_seconds: float = 60.0,
+) -> bool:
+    """Train until the budget ends; returns False if it was interrupted. A checkpoint is written either way."""
+    stop = _StopRequest()
+    began, earlier, samples_before = time.perf_counter(), counters.seconds, counters.samples
+    last_save, dumped = began, 0
+    with stop:
+        while budget.progress(counters) < 1.0 and not stop.requested:
+            metrics = ppo.update(budget.progress(counters))
+            counters.updates += 1
+            counters.samples += ppo.samples_per_update
+            now = time.perf_counter()
+            counters.seconds = earlier + now - began
+            dumped += _dump_diverged(ppo, run, counters, dumped)
+            note = ""
+            if now - last_save > checkpoint_seconds:
+                save_checkpoint(run, ppo, counters, identity)
+                last_save, note = now, f"checkpoint at {counters.samples:,} samples"
+            report(
+                TrainingStatus(
+                    counters=counters,
+                    progress=budget.progress(counters),
+                    metrics=metrics,
+                    skill_reward=_skill_reward(ppo),
+                    seconds=dict(ppo.seconds),
+                    samples_per_second=(counters.samples - samples_before) / (now - began),
+                    diverged=ppo.env.engine.num_diverged,
+                    note=note,
+                )
+            )
+        save_checkpoint(run, ppo, counters, identity)
+    return not stop.requested
+
+
+class _StopRequest:
+    """Turns Ctrl-C and SIGTERM into a flag, so that an update always finishes; a second Ctrl-C is an ordinary one."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            try:
+                self._previous[number] = signal.signal(number, self._request)
+            except ValueError:  # not in the main thread: the caller's own handling stays
+                return
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _request(self, number: int, _: object) -> None:
+        self.requested = True
+        signal.signal(number, self._previous[number])
+
+
+def _skill_reward(ppo: PPO) -> dict[str, float]:
+    statistics = ppo.env.take_statistics()
+    mean = (statistics.reward / statistics.steps.clamp_min(1)).tolist()
+    seen = statistics.steps.tolist()
+    return {
+        skill: value if count else math.nan for skill, value, count in zip(ppo.env.motion.skills, mean, seen, strict=True)
+    }
+
+
+def _dump_diverged(ppo: PPO, run: Path, counters: Counters, dumped: int) -> int:
+    """Write the last states of worlds that blew up, for replay; at most a few per run."""
+    records = ppo.env.engine.take_diverged()[: _MAX_DUMPS - dumped]
+    for record in records:
+        path = run / "diverged" / f"update{counters.updates:08d}-env{record.env}.npz"
+        with atomic_file(path) as temporary:
+            np.savez(temporary, qpos=record.qpos, qvel=record.qvel, targets=record.targets)
+    return len(records)

@@ -1,0 +1,211 @@
+"""Clips as a character sees them: every frame with positions, velocities, body poses and contacts, on one device.
+
+Frames of all clips lie in one row after another; a frame is (clip, number) and `row` finds it.
+Shape letters: N frames of all clips, C clips, Q, D as in MuJoCo, B key bodies, O objects, K contact pairs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from skillfield.characters import Character
+from skillfield.characters.layout import Layout
+from skillfield.characters.physics import POLICY_HZ
+from skillfield.clips import CONTACT_PAIRS, Clip
+from skillfield.errors import ClipError, unknown_name
+from skillfield.reference.kinematics import Kinematics
+from skillfield.rotations import quat_conjugate, quat_multiply, rotvec_between, rotvec_from_quat
+
+__all__ = ["ReferenceMotion", "clip_positions", "resample"]
+
+_MAX_ROOT_ERROR = 0.05
+"""A clip whose root the character cannot reach to within this (metres, radians) belongs to another character."""
+
+
+class ReferenceMotion:
+    """All demonstrations of a task, ready for batched look-up."""
+
+    def __init__(
+        self,
+        clips: Sequence[Clip],
+        character: Character,
+        skills: Sequence[str],
+        device: torch.device | str = "cpu",
+        max_velocity: float = 40.0,
+    ) -> None:
+        """max_velocity: limit on joint velocities (m/s, rad/s), because real clips jump within single frames."""
+        if not clips:
+            raise ClipError(f"no clips for character '{character.name}'")
+        clips = [resample(clip, POLICY_HZ) for clip in clips]
+        for clip in clips:
+            if clip.skill not in skills:
+                raise ClipError(f"clip '{clip.name}': {unknown_name('skill', clip.skill, tuple(skills))}")
+            if len(clip) < 2:
+                raise ClipError(f"clip '{clip.name}': {len(clip)} frame(s); a trajectory needs at least 2")
+            if not clip.valid[:-1].any():
+                raise ClipError(f"clip '{clip.name}': every frame that could start an episode is marked missing")
+        self.names = tuple(clip.name for clip in clips)
+        self.skills = tuple(skills)
+        layout = character.layout()
+        qpos = [clip_positions(clip, character) for clip in clips]
+        qvel = [_velocities(layout, q).clamp(-max_velocity, max_velocity) for q in qpos]
+        poses = [_body_poses(character, q) for q in qpos]
+
+        def rows(parts: Sequence[Tensor]) -> Tensor:
+            return torch.cat(list(parts)).float().to(device)
+
+        lengths = [len(clip) for clip in clips]
+        self.device = torch.device(device)
+        self.qpos, self.qvel = rows(qpos), rows(qvel)  # [N, Q], [N, D]
+        self.contact_pairs = rows([_contacts(clip) for clip in clips])  # [N, K]
+        self.valid = torch.cat([torch.from_numpy(clip.valid) for clip in clips]).to(device)  # [N]
+        self.length = torch.tensor(lengths, device=device)  # [C]
+        self.skill = torch.tensor([skills.index(clip.skill) for clip in clips], device=device)  # [C]
+        self.start = torch.cumsum(self.length, 0) - self.length  # [C] row of each clip's first frame
+        key = character.key_body_index
+        things = slice(len(character.body_ids), None)
+        kinematics = Kinematics(
+            key_pos_w=rows([pos[:, key] for pos, _ in poses]),
+            key_vel_w=rows([_forward_fill(pos[:, key].diff(dim=0) * POLICY_HZ) for pos, _ in poses]),
+            qpos=self.qpos,
+            joint_vel=self.qvel[:, layout.joint_dofs.to(device)],
+            object_pos_w=rows([pos[:, things] for pos, _ in poses]),
+            object_quat_w=rows([quat[:, things] for _, quat in poses]),
+            object_lin_vel_w=rows([_forward_fill(pos[:, things].diff(dim=0) * POLICY_HZ) for pos, _ in poses]),
+            object_ang_vel_w=rows([_forward_fill(_angular_velocity(quat[:, things])) for _, quat in poses]),
+        )
+        # one wide table, so that a look-up is one gather and its fields are views
+        self._shapes = [field.shape[1:] for field in kinematics]
+        self._table = torch.cat([field.flatten(1) for field in kinematics], dim=1)  # [N, …]
+
+    @property
+    def num_clips(self) -> int:
+        """How many demonstrations there are."""
+        return len(self.names)
+
+    def row(self, clip: Tensor, frame: Tensor) -> Tensor:
+        """Row of a frame; a number past the clip's end is its last frame."""
+        return self.start[clip] + torch.minimum(frame, self.length[clip] - 1)
+
+    def kinematics(self, row: Tensor) -> Kinematics:
+        """What the demonstrations show in these rows."""
+        fields = self._table[row].split([shape.numel() for shape in self._shapes], dim=-1)
+        return Kinematics(*(field.unflatten(-1, shape) for field, shape in zip(fields, self._shapes, strict=True)))
+
+    def start_mask(self) -> Tensor:
+        """Frames that an episode may start from: present, and not the last of their clip.  [N]"""
+        mask = self.valid.clone()
+        mask[self.start + self.length - 1] = False
+        return mask
+
+
+def clip_positions(clip: Clip, character: Character) -> Tensor:
+    """A clip's columns as MuJoCo positions of its character, or an error that says what does not fit.  [T, Q]"""
+    if clip.character != character.name:
+        raise ClipError(f"clip '{clip.name}' is for character '{clip.character}', not '{character.name}'")
+    for kind, have, want in (
+        ("joint", clip.joint_names, character.joint_names),
+        ("object", clip.object_names, character.object_names),
+    ):
+        if have != want:
+            raise ClipError(
+                f"clip '{clip.name}': {kind}_pos has {len(have)} {kind} columns {list(have)}, "
+                f"character '{character.name}' has {len(want)}: {list(want)}"
+            )
+    columns = (clip.root_pos, clip.root_quat, clip.joint_pos, clip.object_pos, clip.object_quat)
+    for name, column in zip(("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat"), columns, strict=True):
+        finite = np.isfinite(column.reshape(len(clip), -1)).all(axis=1)
+        bad = np.flatnonzero(clip.valid & ~finite)
+        if len(bad):
+            raise ClipError(f"clip '{clip.name}': {name} is not finite in frame {bad[0]} ({len(bad)} such frames)")
+    filled = [torch.from_numpy(np.nan_to_num(column)).double() for column in columns]
+    qpos = character.layout().pack(*filled)
+    _check_root(clip, character, qpos)
+    return qpos
+
+
+def resample(clip: Clip, fps: float) -> Clip:
+    """The same motion at another frame rate: linear in positions, the short way round in rotations."""
+    if abs(clip.fps - fps) < 1e-6:
+        return clip
+    times = np.arange(int(np.floor(clip.seconds * fps + 1e-6)) + 1) / fps * clip.fps
+    low = np.minimum(times.astype(int), max(len(clip) - 2, 0))
+    high = np.minimum(low + 1, len(clip) - 1)
+    share = (times - low).astype(np.float32)
+
+    def linear(column: np.ndarray) -> np.ndarray:
+        weight = share.reshape(-1, *[1] * (column.ndim - 1))
+        return (1 - weight) * column[low] + weight * column[high]
+
+    def spherical(column: np.ndarray) -> np.ndarray:
+        first, second = torch.from_numpy(column[low]), torch.from_numpy(column[high])
+        second = torch.where((first * second).sum(-1, keepdim=True) < 0, -second, second)
+        weight = torch.from_numpy(share).reshape(-1, *[1] * (column.ndim - 1))
+        mixed = (1 - weight) * first + weight * second  # neighbouring frames are close: a normalised mix is enough
+        return (mixed / mixed.norm(dim=-1, keepdim=True)).numpy()
+
+    nearest = np.where(share < 0.5, low, high)
+    return replace(
+        clip,
+        fps=fps,
+        root_pos=linear(clip.root_pos),
+        root_quat=spherical(clip.root_quat),
+        joint_pos=linear(clip.joint_pos),
+        object_pos=linear(clip.object_pos),
+        object_quat=spherical(clip.object_quat),
+        contacts=clip.contacts[nearest],
+        valid=clip.valid[low] & clip.valid[high],
+    )
+
+
+def _check_root(clip: Clip, character: Character, qpos: Tensor) -> None:
+    pos, quat = _body_poses(character, qpos)
+    root = character.body_names.index(character.root)
+    valid = torch.from_numpy(clip.valid)
+    far = (pos[:, root] - torch.from_numpy(clip.root_pos)).norm(dim=-1)
+    turned = rotvec_between(quat[:, root], torch.from_numpy(clip.root_quat).double()).norm(dim=-1)
+    error = torch.where(valid, torch.maximum(far, turned), torch.zeros_like(far))
+    if float(error.max()) > _MAX_ROOT_ERROR:
+        frame = int(error.argmax())
+        raise ClipError(
+            f"clip '{clip.name}': character '{character.name}' cannot take the root pose of frame {frame}: "
+            f"off by {float(far[frame]):.3f} m and {float(turned[frame]):.3f} rad"
+        )
+
+
+def _velocities(layout: Layout, qpos: Tensor) -> Tensor:
+    """Backward differences: a frame's velocity is the one that led to it, and the first frame takes the second's."""
+    return _forward_fill(layout.difference(qpos[:-1], qpos[1:]) * POLICY_HZ)
+
+
+def _angular_velocity(quat: Tensor) -> Tensor:
+    """World angular velocity between consecutive frames.  [T - 1, ..., 3]"""
+    return rotvec_from_quat(quat_multiply(quat[1:], quat_conjugate(quat[:-1]))) * POLICY_HZ
+
+
+def _forward_fill(differences: Tensor) -> Tensor:
+    return torch.cat((differences[:1], differences))
+
+
+def _body_poses(character: Character, qpos: Tensor) -> tuple[Tensor, Tensor]:
+    """Forward kinematics: poses of all bodies, then all objects.  [T, B + O, 3], [T, B + O, 4]"""
+    data = mujoco.MjData(character.model)
+    ids = [*character.body_ids, *character.object_ids]
+    pos, quat = np.empty((len(qpos), len(ids), 3)), np.empty((len(qpos), len(ids), 4))
+    for frame, q in enumerate(qpos.double().numpy()):
+        data.qpos[:] = q
+        mujoco.mj_kinematics(character.model, data)
+        pos[frame], quat[frame] = data.xpos[ids], data.xquat[ids]
+    return torch.from_numpy(pos), torch.from_numpy(quat)
+
+
+def _contacts(clip: Clip) -> Tensor:
+    """Labels in the order of the contact graph; a pair without a label is apart.  [T, K]"""
+    labels = torch.zeros(len(clip), len(CONTACT_PAIRS))
+    for column, pair in enumerate(clip.contact_names):
+        labels[:, CONTACT_PAIRS.index(pair)] = torch.from_numpy(clip.contacts[:, column]).round()
+    return labels

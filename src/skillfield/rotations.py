@@ -1,0 +1,92 @@
+"""Rotations in torch. Quaternions are w, x, y, z; rotation vectors are in radians; the last axis holds components."""
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "axes_xz",
+    "heading_cos_sin",
+    "quat_conjugate",
+    "quat_from_rotvec",
+    "quat_multiply",
+    "quat_rotate",
+    "rotate_heading_inverse",
+    "rotvec_between",
+    "rotvec_from_quat",
+]
+
+_SMALL = 1e-8
+
+
+def quat_conjugate(q: Tensor) -> Tensor:
+    """The inverse of a unit quaternion."""
+    return q * q.new_tensor([1.0, -1.0, -1.0, -1.0])
+
+
+def quat_multiply(a: Tensor, b: Tensor) -> Tensor:
+    """The rotation b followed by the rotation a."""
+    aw, ax, ay, az = a.unbind(-1)
+    bw, bx, by, bz = b.unbind(-1)
+    return torch.stack(
+        (
+            aw * bw - ax * bx - ay * by - az * bz,
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+        ),
+        dim=-1,
+    )
+
+
+def quat_rotate(q: Tensor, v: Tensor) -> Tensor:
+    """The vector v turned by q."""
+    u = q[..., 1:].expand_as(v) if q.dim() == v.dim() else q[..., 1:]
+    t = 2.0 * torch.linalg.cross(u, v)
+    return v + q[..., :1] * t + torch.linalg.cross(u, t)
+
+
+def quat_from_rotvec(v: Tensor) -> Tensor:
+    """Unit quaternion of a rotation vector."""
+    angle = v.norm(dim=-1, keepdim=True)
+    half = 0.5 * angle
+    # sin(x/2)/x → 1/2 as x → 0
+    scale = torch.where(angle > _SMALL, torch.sin(half) / angle.clamp_min(_SMALL), torch.full_like(angle, 0.5))
+    return torch.cat((torch.cos(half), v * scale), dim=-1)
+
+
+def rotvec_from_quat(q: Tensor) -> Tensor:
+    """Rotation vector of a unit quaternion, the short way round (length at most π)."""
+    q = torch.where(q[..., :1] < 0, -q, q)
+    sin_half = q[..., 1:].norm(dim=-1, keepdim=True)
+    angle = 2.0 * torch.atan2(sin_half, q[..., :1])
+    scale = torch.where(sin_half > _SMALL, angle / sin_half.clamp_min(_SMALL), torch.full_like(angle, 2.0))
+    return q[..., 1:] * scale
+
+
+def rotvec_between(a: Tensor, b: Tensor) -> Tensor:
+    """Rotation vector that takes orientation a to orientation b, in a's own frame; safe across the ±π seam."""
+    return rotvec_from_quat(quat_multiply(quat_conjugate(a), b))
+
+
+def axes_xz(q: Tensor) -> tuple[Tensor, Tensor]:
+    """World directions of the local x and z axes: the continuous six-number form of a rotation."""
+    w, x, y, z = q.unbind(-1)
+    x_axis = torch.stack((1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)), dim=-1)
+    z_axis = torch.stack((2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)), dim=-1)
+    return x_axis, z_axis
+
+
+def heading_cos_sin(q: Tensor) -> Tensor:
+    """Cosine and sine of the heading: where the local x axis points in the ground plane.  [..., 2]"""
+    w, x, y, z = q.unbind(-1)
+    flat = torch.stack((1 - 2 * (y * y + z * z), 2 * (x * y + w * z)), dim=-1)
+    return flat / flat.norm(dim=-1, keepdim=True).clamp_min(1e-6)
+
+
+def rotate_heading_inverse(cos_sin: Tensor, v: Tensor) -> Tensor:
+    """Turn world vectors by minus the heading, so that x points ahead."""
+    c, s = cos_sin[..., 0], cos_sin[..., 1]
+    while c.dim() < v.dim() - 1:
+        c, s = c.unsqueeze(-1), s.unsqueeze(-1)
+    x, y, z = v.unbind(-1)
+    return torch.stack((c * x + s * y, c * y - s * x, z), dim=-1)

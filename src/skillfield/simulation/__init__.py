@@ -1,0 +1,6 @@
+"""Where characters are simulated: one contract, one engine per kind of machine. Knows nothing of rewards or clips."""
+
+from skillfield.simulation.cpu import CpuEngine
+from skillfield.simulation.engine import DivergedWorld, Engine, SimulationState
+
+__all__ = ["CpuEngine", "DivergedWorld", "Engine", "SimulationState"]

@@ -1,0 +1,157 @@
+"""The CPU engine: MuJoCo's batch, many worlds on a pool of threads."""
+
+import mujoco
+import numpy as np
+import torch
+from mujoco.batch import Batch, SimulationError
+from torch import Tensor
+
+from skillfield.characters import Character
+from skillfield.errors import CheckpointError
+from skillfield.simulation.engine import DivergedWorld, Engine, SimulationState
+
+__all__ = ["CpuEngine"]
+
+_VELOCITY_STAGE = mujoco.mjtStage.mjSTAGE_VEL.value  # body poses and velocities of the new state, not one substep old
+_KEEP_STATES = 32  # states remembered per world, for replaying a divergence
+_KEEP_RECORDS = 8
+_MAX_SPEED = 1e3  # m/s or rad/s; anything faster is a numerical explosion
+
+
+class CpuEngine(Engine):
+    """Thousands of worlds on a few cores; results do not depend on the number of threads."""
+
+    def __init__(self, character: Character, num_envs: int, threads: int = 0) -> None:
+        self.character, self.num_envs, self.device = character, num_envs, torch.device("cpu")
+        self.num_diverged = 0
+        if mujoco.get_mju_user_warning() is None:
+            # Diverged worlds are noticed and counted here; MuJoCo would also write MUJOCO_LOG.TXT where we stand.
+            mujoco.set_mju_user_warning(lambda _: None)
+        model = character.model
+        self._batch = Batch(model, num_envs, threads)
+        self._qpos, self._qvel = self._batch.bind("qpos"), self._batch.bind("qvel")
+        self._ctrl, self._warmstart = self._batch.bind("ctrl"), self._batch.bind("qacc_warmstart")
+        self._xpos, self._xquat, self._cvel = (self._batch.bind(name) for name in ("xpos", "xquat", "cvel"))
+        self._com, self._sensors = self._batch.bind("subtree_com"), self._batch.bind("sensordata")
+
+        rows = np.array([*character.body_ids, *character.object_ids])
+        self._rows = _as_slice(rows)
+        self._tree = _as_slice(model.body_rootid[rows])  # spatial velocities are about this tree's centre of mass
+        self._num_bodies = len(character.body_ids)
+        self._force_columns = [start + axis for start in character.force_sensors for axis in range(3)]
+        self._hold_from = _scalar_drive_positions(model)
+
+        self._past = np.zeros((_KEEP_STATES, num_envs, model.nq + model.nv + model.nu))
+        self._past_length = np.zeros(num_envs, dtype=int)
+        self._step_number = 0
+        self._records: list[DivergedWorld] = []
+        self._batch.reset()
+        self._diverged = np.zeros(num_envs, dtype=bool)
+        self.state = self._read()
+
+    def reset(self, envs: Tensor, qpos: Tensor, qvel: Tensor) -> None:
+        ids = envs.numpy()
+        self._qpos[ids], self._qvel[ids], self._warmstart[ids] = qpos.numpy(), qvel.numpy(), 0.0
+        # Contact forces of the first observation are those of a hand that holds still.
+        self._ctrl[ids] = np.where(self._hold_from >= 0, self._qpos[ids][:, self._hold_from], 0.0)
+        self._batch.forward(ids)
+        self._past_length[ids] = 0
+        self._diverged[ids] = False
+        for name, value in vars(self._read(ids)).items():
+            getattr(self.state, name)[envs] = value
+
+    def step(self, targets: Tensor) -> None:
+        self._ctrl[:] = targets.numpy()
+        slot = self._past[self._step_number % _KEEP_STATES]
+        np.concatenate((self._qpos, self._qvel, self._ctrl), axis=1, out=slot)
+        self._past_length += 1
+        self._step_number += 1
+        try:
+            self._batch.step(nstep=self.character.substeps, stage=_VELOCITY_STAGE)
+            raised = np.zeros(0, dtype=int)
+        except SimulationError as problem:
+            raised = problem.ids
+        broken = ~(np.abs(self._qvel).max(axis=1) < _MAX_SPEED)  # true for NaN as well
+        broken[raised] = True
+        self._diverged = broken
+        if broken.any():
+            self._roll_back(np.flatnonzero(broken), slot)
+        self.state = self._read()
+
+    def take_diverged(self) -> list[DivergedWorld]:
+        records, self._records = self._records, []
+        return records
+
+    def snapshot(self) -> dict[str, Tensor]:
+        return {"integration_state": torch.from_numpy(self._batch.state.copy())}
+
+    def restore(self, snapshot: dict[str, Tensor]) -> None:
+        rows = snapshot["integration_state"].numpy()
+        if rows.shape != self._batch.state.shape:
+            raise CheckpointError(f"engine state has shape {rows.shape}, this engine needs {self._batch.state.shape}")
+        self._batch.state[:] = rows
+        self._batch.forward()
+        self._batch.state[:] = rows  # forward refreshed the warm start
+        self._past_length[:] = 0
+        self._diverged[:] = False
+        self.state = self._read()
+
+    def _roll_back(self, ids: np.ndarray, before: np.ndarray) -> None:
+        """Return broken worlds to their last good state, and remember how they broke."""
+        model = self.character.model
+        self.num_diverged += len(ids)
+        for env in ids[: _KEEP_RECORDS - len(self._records)]:
+            length = min(self._past_length[env], _KEEP_STATES)
+            order = [(self._step_number - length + i) % _KEEP_STATES for i in range(length)]
+            past = torch.from_numpy(self._past[order, env].copy())
+            qpos, qvel, targets = past.split([model.nq, model.nv, model.nu], dim=1)
+            self._records.append(DivergedWorld(int(env), qpos, qvel, targets))
+        good = before[ids]
+        self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+        self._qpos[ids], self._qvel[ids] = good[:, : model.nq], good[:, model.nq : model.nq + model.nv]
+        self._batch.forward(ids)
+
+    def _read(self, ids: np.ndarray | slice = slice(None)) -> SimulationState:
+        bodies = self._num_bodies
+        pos, quat = _float(self._xpos[ids][:, self._rows]), _float(self._xquat[ids][:, self._rows])
+        spatial = _float(self._cvel[ids][:, self._rows])
+        ang_vel, com_vel = spatial[..., :3], spatial[..., 3:]
+        lin_vel = com_vel + torch.linalg.cross(ang_vel, pos - _float(self._com[ids][:, self._tree]))
+        sensors = _float(self._sensors[ids])
+        pairs = [
+            (sensors[:, list(columns)].amax(dim=1) > 0).float() if columns else sensors.new_zeros(len(sensors))
+            for columns in self.character.pair_sensors
+        ]
+        return SimulationState(
+            qpos=_float(self._qpos[ids]),
+            qvel=_float(self._qvel[ids]),
+            body_pos_w=pos[:, :bodies],
+            body_quat_w=quat[:, :bodies],
+            body_lin_vel_w=lin_vel[:, :bodies],
+            body_ang_vel_w=ang_vel[:, :bodies],
+            object_pos_w=pos[:, bodies:],
+            object_quat_w=quat[:, bodies:],
+            object_lin_vel_w=lin_vel[:, bodies:],
+            object_ang_vel_w=ang_vel[:, bodies:],
+            # The sensor's normal points away from its body, so it reports the force that the body exerts.
+            contact_force_w=-sensors[:, self._force_columns].unflatten(1, (-1, 3)),
+            contact_pairs=torch.stack(pairs, dim=1),
+            diverged=torch.from_numpy(self._diverged[ids].copy()),
+        )
+
+
+def _float(array: np.ndarray) -> Tensor:
+    return torch.from_numpy(array.astype(np.float32))
+
+
+def _as_slice(rows: np.ndarray) -> np.ndarray | slice:
+    """Consecutive rows as a slice, which costs no copy."""
+    consecutive = np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows)))
+    return slice(int(rows[0]), int(rows[0]) + len(rows)) if consecutive else rows
+
+
+def _scalar_drive_positions(model: mujoco.MjModel) -> np.ndarray:
+    """For each actuator on a slide or hinge, where that joint's position lies; -1 for the others."""
+    joints = model.actuator_trnid[:, 0]
+    scalar = np.isin(model.jnt_type[joints], (mujoco.mjtJoint.mjJNT_SLIDE.value, mujoco.mjtJoint.mjJNT_HINGE.value))
+    return np.where((model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT.value) & scalar, model.jnt_qposadr[joints], -1)

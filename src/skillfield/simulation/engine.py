@@ -1,0 +1,84 @@
+"""The contract between everything that learns and the engine that simulates.
+
+An engine holds E worlds of one character. Tensors in, tensors out; the same results from every engine.
+Shape letters: E worlds, B bodies of the character, O objects, F bodies with a force sensor, K contact pairs,
+Q position coordinates, D degrees of freedom, U actuators.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from skillfield.characters import Character
+
+__all__ = ["DivergedWorld", "Engine", "SimulationState"]
+
+
+@dataclass
+class SimulationState:
+    """What can be read after a reset or a step. World frame, SI units, quaternions w, x, y, z."""
+
+    qpos: Tensor  # [E, Q]
+    qvel: Tensor  # [E, D]
+    body_pos_w: Tensor  # [E, B, 3]
+    body_quat_w: Tensor  # [E, B, 4]
+    body_lin_vel_w: Tensor  # [E, B, 3]
+    body_ang_vel_w: Tensor  # [E, B, 3]
+    object_pos_w: Tensor  # [E, O, 3]
+    object_quat_w: Tensor  # [E, O, 4]
+    object_lin_vel_w: Tensor  # [E, O, 3]
+    object_ang_vel_w: Tensor  # [E, O, 3]
+    contact_force_w: Tensor  # [E, F, 3] net force on each force body
+    contact_pairs: Tensor  # [E, K] 1 where the groups of the pair touch
+    diverged: Tensor  # [E] bool: the last step blew this world up; it holds its state from before that step
+
+    def rows(self, envs: Tensor) -> "SimulationState":
+        """The same state for a few worlds only."""
+        return SimulationState(**{name: value[envs] for name, value in vars(self).items()})
+
+
+@dataclass(frozen=True)
+class DivergedWorld:
+    """The last states of a world that blew up, oldest first, and the targets that followed each: enough to replay."""
+
+    env: int
+    qpos: Tensor  # [H, Q]
+    qvel: Tensor  # [H, D]
+    targets: Tensor  # [H, U]
+
+
+class Engine(ABC):
+    """E worlds of one character, stepped together at the policy's rate."""
+
+    character: Character
+    num_envs: int
+    device: torch.device
+    state: SimulationState
+    num_diverged: int
+    """How many worlds have blown up since the engine was made."""
+
+    @abstractmethod
+    def reset(self, envs: Tensor, qpos: Tensor, qvel: Tensor) -> None:
+        """Put some worlds into given states. `state` is true for them at once: kinematics, velocities and contacts.
+
+        envs: world numbers, sorted and unique.  [n]
+        qpos, qvel: [n, Q], [n, D]
+        """
+
+    @abstractmethod
+    def step(self, targets: Tensor) -> None:
+        """Hold the drives' targets [E, U] for one policy step and simulate it."""
+
+    @abstractmethod
+    def take_diverged(self) -> list[DivergedWorld]:
+        """Records of worlds that blew up since the last call, at most a few, for replay."""
+
+    @abstractmethod
+    def snapshot(self) -> dict[str, Tensor]:
+        """Everything needed to go on from here bit for bit."""
+
+    @abstractmethod
+    def restore(self, snapshot: dict[str, Tensor]) -> None:
+        """Go on from a snapshot of an engine of the same character and size."""

@@ -1,0 +1,179 @@
+"""Small scenes that every test may ask for: the starter's hand, a two-link walker, a short clip, an environment."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from skillfield.characters import Character, hand
+from skillfield.clips import Clip
+from skillfield.imitation import EnvConfig, ImitationEnv
+from skillfield.imitation.termination import Termination
+from skillfield.reference import ReferenceMotion, ReferenceStateInitialisation, Starts
+from skillfield.simulation import CpuEngine, SimulationState
+
+torch.set_num_threads(1)
+
+WALKER_XML = """
+<mujoco model="walker">
+  <compiler angle="radian"/>
+  <option timestep="0.008333333333333333" cone="elliptic"/>
+  <default><geom density="1000"/><joint armature="0.02" damping="0.2"/></default>
+  <worldbody>
+    <geom name="floor" type="plane" size="0 0 1"/>
+    <body name="torso" pos="0 0 1">
+      <freejoint name="torso"/>
+      <geom type="sphere" size="0.1"/>
+      <body name="arm" pos="0.15 0 0">
+        <joint name="shoulder" type="ball"/>
+        <geom type="capsule" size="0.03" fromto="0 0 0 0.25 0 0"/>
+        <body name="palm" pos="0.25 0 0">
+          <joint name="elbow" axis="0 1 0"/>
+          <geom type="capsule" size="0.03" fromto="0 0 0 0.3 0 0"/>
+        </body>
+      </body>
+    </body>
+    <body name="box" pos="1 1 1">
+      <freejoint name="box"/>
+      <geom type="box" size="0.05 0.05 0.05" density="300"/>
+    </body>
+  </worldbody>
+  <actuator>
+    <position name="shoulder_x" joint="shoulder" gear="1 0 0" kp="5"/>
+    <position name="shoulder_y" joint="shoulder" gear="0 1 0" kp="5"/>
+    <position name="shoulder_z" joint="shoulder" gear="0 0 1" kp="5"/>
+    <position name="elbow" joint="elbow" kp="5"/>
+  </actuator>
+</mujoco>
+"""
+
+
+class PuppetEngine(CpuEngine):
+    """An engine without physics: after each step the worlds are where `pose` puts them, and drives do nothing."""
+
+    pose: Callable[[], tuple[torch.Tensor, torch.Tensor]]
+
+    def step(self, targets: torch.Tensor) -> None:
+        """Go where `pose` says."""
+        self.reset(torch.arange(self.num_envs), *self.pose())
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Every test draws the same random numbers in every run."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def hand_character() -> Character:
+    """The floating hand and its ball."""
+    return hand()
+
+
+@pytest.fixture(scope="session")
+def walker_xml() -> str:
+    """MJCF with every kind of joint: a free root, a ball joint, a hinge, and a free object."""
+    return WALKER_XML
+
+
+@pytest.fixture(scope="session")
+def walker() -> Character:
+    """The MJCF as a character whose arm below the elbow is its hand."""
+    return Character.from_mjcf(WALKER_XML, objects=("box",), hands=("palm",), force_bodies=("palm",))
+
+
+@pytest.fixture(scope="session")
+def make_clip() -> Callable[..., Clip]:
+    """Makes a clip: the hand sways smoothly while the ball hovers and spins half a metre below it, untouched."""
+
+    def make(frames: int = 40, fps: float = 60.0, **changes: Any) -> Clip:
+        time = np.arange(frames) / fps
+        roll, pitch = 0.4 * np.sin(3.0 * time), 0.3 * np.sin(2.0 * time + 0.5)
+        x, y, z = 0.2 * np.sin(2.0 * time), 0.1 * np.cos(3.0 * time), 1.2 + 0.1 * np.sin(4.0 * time)
+        root_pos = np.stack((x, y, z), axis=1)
+        cos, sin = np.cos(roll / 2), np.sin(roll / 2)
+        root_quat = np.stack(  # roll about x, then pitch about the turned y
+            (
+                cos * np.cos(pitch / 2),
+                sin * np.cos(pitch / 2),
+                cos * np.sin(pitch / 2),
+                sin * np.sin(pitch / 2),
+            ),
+            axis=1,
+        )
+        half_spin = 0.5 * 2.0 * time  # two radians per second about z
+        object_quat = np.stack((np.cos(half_spin), 0 * time, 0 * time, np.sin(half_spin)), axis=1)[:, None]
+        clip = Clip(
+            name="sway",
+            skill="sway",
+            character="hand",
+            fps=fps,
+            root_pos=root_pos.astype(np.float32),
+            root_quat=root_quat.astype(np.float32),
+            joint_pos=np.stack((0.3 + 0.1 * np.sin(time), 0.3 - 0.1 * np.sin(time)), axis=1).astype(np.float32),
+            object_pos=(root_pos - [0.0, 0.0, 0.5])[:, None].astype(np.float32),
+            object_quat=object_quat.astype(np.float32),
+            contacts=np.zeros((frames, 1), dtype=np.float32),
+            joint_names=("finger_left", "finger_right"),
+            object_names=("ball",),
+        )
+        return replace(clip, **changes)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_engine(hand_character: Character) -> Callable[..., CpuEngine]:
+    """Makes an engine of a few worlds, the hand's unless another character is given."""
+
+    def make(num_envs: int = 4, character: Character | None = None, threads: int = 1) -> CpuEngine:
+        return CpuEngine(character or hand_character, num_envs, threads)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_env(hand_character: Character) -> Callable[..., ImitationEnv]:
+    """Makes an environment that follows clips and never fails unless the configuration says so."""
+
+    def make(
+        clips: Sequence[Clip],
+        num_envs: int = 2,
+        config: EnvConfig | None = None,
+        puppet: bool = False,
+    ) -> ImitationEnv:
+        skills = tuple(dict.fromkeys(clip.skill for clip in clips))
+        motion = ReferenceMotion(clips, hand_character, skills)
+        engine = (PuppetEngine if puppet else CpuEngine)(hand_character, num_envs, 1)
+        config = config or EnvConfig(termination=Termination(min_root_height=None))
+        return ImitationEnv(engine, ReferenceStateInitialisation(motion), config)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def begin() -> Callable[..., None]:
+    """Starts every environment at chosen clips and frames, with chosen numbers of masked states."""
+
+    def start(
+        env: ImitationEnv, clip: Sequence[int], frame: Sequence[int], masked: Sequence[int] | None = None
+    ) -> None:
+        clips, frames = torch.tensor(clip), torch.tensor(frame)
+        row = env.motion.row(clips, frames)
+        waits = torch.tensor(masked) if masked is not None else torch.zeros_like(row)
+        env.start(torch.arange(env.num_envs), Starts(env.motion.qpos[row], env.motion.qvel[row], clips, frames, waits))
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def differing() -> Callable[[SimulationState, SimulationState], list[str]]:
+    """Names the tensors in which two states differ by even one bit."""
+
+    def names(a: SimulationState, b: SimulationState) -> list[str]:
+        return [name for name, value in vars(a).items() if not torch.equal(value, getattr(b, name))]
+
+    return names

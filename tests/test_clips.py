@@ -1,0 +1,278 @@
+"""Clips: what a demonstration must look like, and that a file is either whole or refused in one line."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pytest
+
+from skillfield.clips import CONTACT_PAIRS, Clip, load_clip, load_clips, save_clip
+from skillfield.errors import ClipError
+
+MakeClip = Callable[..., Clip]
+
+
+@pytest.fixture
+def clip(make_clip: MakeClip) -> Clip:
+    """A clip that uses every column: two labels, missing frames, a source."""
+    return make_clip(
+        frames=6,
+        contacts=np.eye(6, 2, dtype=np.float32),
+        contact_names=("body-hand", "object-hand"),
+        valid=np.array([True, True, False, True, True, False]),
+        source="written by a test",
+    )
+
+
+@pytest.fixture
+def stored(clip: Clip, tmp_path: Path) -> Path:
+    """The clip on disk."""
+    path = tmp_path / "clip.npz"
+    save_clip(clip, path)
+    return path
+
+
+def rewrite(path: Path, columns: dict[str, np.ndarray], drop: str = "") -> None:
+    """Replace or drop columns of a stored clip behind the package's back."""
+    with np.load(path) as stored:
+        kept = {key: stored[key] for key in stored.files if key != drop}
+    changed: dict[str, Any] = kept | columns
+    np.savez(path, **changed)
+
+
+def test_a_saved_clip_loads_as_it_was(clip: Clip, stored: Path) -> None:
+    """Every field comes back with the same value and the same type."""
+    loaded = load_clip(stored)
+    for field in fields(Clip):
+        before, after = getattr(clip, field.name), getattr(loaded, field.name)
+        if isinstance(before, np.ndarray):
+            assert before.dtype == after.dtype
+            np.testing.assert_array_equal(before, after)
+        else:
+            assert type(before) is type(after)
+            assert before == after
+
+
+def test_missing_values_survive_the_disk(clip: Clip, tmp_path: Path) -> None:
+    """NaN in a missing frame stays NaN."""
+    root_pos = clip.root_pos.copy()
+    root_pos[2] = np.nan
+    save_clip(replace(clip, root_pos=root_pos), tmp_path / "clip.npz")
+    np.testing.assert_array_equal(load_clip(tmp_path / "clip.npz").root_pos, root_pos)
+
+
+def test_a_clip_without_a_mask_has_every_frame(make_clip: MakeClip) -> None:
+    """Without a validity mask no frame is missing."""
+    assert make_clip(frames=5, valid=None).valid.tolist() == [True] * 5
+
+
+def test_duration_runs_from_first_to_last_frame(make_clip: MakeClip) -> None:
+    """Sixty-one frames at 60 per second last one second."""
+    clip = make_clip(frames=61)
+    assert (len(clip), clip.seconds) == (61, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("column", "shape"),
+    [
+        ("root_pos", (6, 2)),
+        ("root_quat", (6, 3)),
+        ("joint_pos", (6, 5)),
+        ("object_pos", (6, 2, 3)),
+        ("object_quat", (5, 1, 4)),
+        ("contacts", (6, 3)),
+        ("valid", (7,)),
+    ],
+)
+def test_a_wrong_shape_is_named_beside_the_right_one(clip: Clip, column: str, shape: tuple[int, ...]) -> None:
+    """The message holds the clip's name, the column, the shape found and the shape asked for."""
+    wanted = (6, 3) if column == "root_pos" else getattr(clip, column).shape
+    change: dict[str, Any] = {column: np.zeros(shape, dtype=np.float32)}
+    with pytest.raises(ClipError) as caught:
+        replace(clip, **change)
+    for part in ("'sway'", column, str(shape), str(wanted)):
+        assert part in str(caught.value)
+
+
+def test_an_unknown_contact_label_is_refused_with_the_known_ones(clip: Clip) -> None:
+    """A label outside the contact graph is named, and so are the labels of the graph."""
+    with pytest.raises(ClipError) as caught:
+        replace(clip, contact_names=("object-hand", "object-foot"))
+    for part in ("object-foot", *CONTACT_PAIRS):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("fps", [0.0, -30.0, float("nan"), float("inf")])
+def test_a_frame_rate_must_be_positive_and_finite(clip: Clip, fps: float) -> None:
+    """A bad frame rate is refused and quoted."""
+    with pytest.raises(ClipError, match=f"fps is {fps}"):
+        replace(clip, fps=fps)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    """The path of a clip that is not there stands in the message."""
+    path = tmp_path / "nowhere.npz"
+    with pytest.raises(ClipError, match="no such clip") as caught:
+        load_clip(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
+def test_a_truncated_file_is_refused(stored: Path, share: float) -> None:
+    """A file that lost its end, however little, is an error and never half a clip."""
+    whole = stored.read_bytes()
+    stored.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(ClipError, match=r"not a readable \.npz clip") as caught:
+        load_clip(stored)
+    assert str(stored) in str(caught.value)
+
+
+def test_no_damaged_byte_escapes_as_another_error(stored: Path) -> None:
+    """Whatever bytes of a file are overwritten, it loads or raises a ClipError."""
+    whole = stored.read_bytes()
+    random = np.random.default_rng(0)
+    for _ in range(400):
+        damaged = bytearray(whole)
+        for place in random.integers(0, len(whole), size=3):
+            damaged[place] = random.integers(256)
+        stored.write_bytes(damaged)
+        with suppress(ClipError):
+            load_clip(stored)
+
+
+@pytest.mark.parametrize("content", [b"time,x,y\n0,1,2\n", b"\x93NUMPY garbage", b"PK\x03\x04 garbage"])
+def test_another_format_is_refused(tmp_path: Path, content: bytes) -> None:
+    """A file that is no .npz is a ClipError with its path."""
+    path = tmp_path / "clip.npz"
+    path.write_bytes(content)
+    with pytest.raises(ClipError, match=r"not a readable \.npz clip"):
+        load_clip(path)
+
+
+def test_a_bare_array_is_refused(tmp_path: Path) -> None:
+    """A single .npy array under a clip's name is a ClipError with its path."""
+    path = tmp_path / "clip.npz"
+    with open(path, "wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(ClipError) as caught:
+        load_clip(path)
+    assert str(path) in str(caught.value)
+
+
+def test_pickled_objects_are_never_unpacked(stored: Path) -> None:
+    """A column of Python objects is refused before any of it is executed."""
+    rewrite(stored, {"joint_names": np.array([{"code": "anything"}], dtype=object)})
+    with pytest.raises(ClipError, match=r"not a readable \.npz clip"):
+        load_clip(stored)
+
+
+def test_another_schema_version_is_refused_with_both_versions(stored: Path) -> None:
+    """A clip of a later schema names its version and ours."""
+    rewrite(stored, {"schema_version": np.array(7)})
+    with pytest.raises(ClipError, match=r"clip schema 7, .* reads schema 1"):
+        load_clip(stored)
+
+
+def test_an_npz_of_someone_else_is_refused(stored: Path) -> None:
+    """An .npz without a schema version was not written by this package, and the message says so."""
+    rewrite(stored, {}, drop="schema_version")
+    with pytest.raises(ClipError, match="no 'schema_version'"):
+        load_clip(stored)
+
+
+def test_missing_and_unknown_columns_are_listed(stored: Path) -> None:
+    """A file without one column and with a strange one names both."""
+    rewrite(stored, {"colour": np.zeros(3)}, drop="object_quat")
+    with pytest.raises(ClipError, match=r"missing columns \['object_quat'\], unknown columns \['colour'\]"):
+        load_clip(stored)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("schema_version", np.array("first")),
+        ("schema_version", np.array([1, 1])),
+        ("fps", np.array("fast")),
+        ("fps", np.array([60.0, 60.0])),
+        ("root_pos", np.array("here")),
+        ("root_pos", np.array(1.0)),
+        ("joint_names", np.array("finger_left")),
+    ],
+)
+def test_a_column_of_the_wrong_kind_is_refused(stored: Path, column: str, value: np.ndarray) -> None:
+    """Text for numbers, or a single value for a list, is a ClipError with the path."""
+    rewrite(stored, {column: value})
+    with pytest.raises(ClipError) as caught:
+        load_clip(stored)
+    assert str(stored) in str(caught.value)
+
+
+def test_a_bad_shape_on_disk_names_the_file(stored: Path) -> None:
+    """A shape error that surfaces while loading carries the path as well."""
+    rewrite(stored, {"valid": np.ones(9, dtype=bool)})
+    with pytest.raises(ClipError, match=r"valid has shape \(9,\)") as caught:
+        load_clip(stored)
+    assert str(stored) in str(caught.value)
+
+
+def test_a_folder_loads_in_the_order_of_its_names(clip: Clip, tmp_path: Path) -> None:
+    """Clips of a folder come sorted by file name; other files are left alone."""
+    for name in ("b", "a", "c"):
+        save_clip(replace(clip, name=name), tmp_path / f"{name}.npz")
+    (tmp_path / "notes.txt").write_text("not a clip")
+    assert [loaded.name for loaded in load_clips(tmp_path)] == ["a", "b", "c"]
+    assert [loaded.name for loaded in load_clips(tmp_path / "b.npz")] == ["b"]
+
+
+def test_an_empty_or_missing_folder_is_refused(tmp_path: Path) -> None:
+    """No clips is an error, not an empty list."""
+    with pytest.raises(ClipError, match=r"no \.npz clips"):
+        load_clips(tmp_path)
+    with pytest.raises(ClipError, match="no such file or folder"):
+        load_clips(tmp_path / "nowhere")
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Saving writes some bytes and then runs out of space."""
+
+    def fail(file: BinaryIO, **_columns: object) -> None:
+        file.write(b"PK\x03\x04 the first half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", fail)
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_leaves_nothing_behind(clip: Clip, tmp_path: Path) -> None:
+    """A write that fails midway leaves neither the clip nor a temporary file, and says why."""
+    path = tmp_path / "clip.npz"
+    with pytest.raises(ClipError, match="cannot be written: No space left on device") as caught:
+        save_clip(clip, path)
+    assert str(path) in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_spares_the_clip_that_was_there(clip: Clip, stored: Path, request: pytest.FixtureRequest) -> None:
+    """Overwriting a clip when the disk is full leaves the old one intact and nothing beside it."""
+    before = stored.read_bytes()
+    request.getfixturevalue("full_disk")
+    with pytest.raises(ClipError):
+        save_clip(replace(clip, name="newer"), stored)
+    assert stored.read_bytes() == before
+    assert list(stored.parent.iterdir()) == [stored]
+
+
+def test_an_interruption_leaves_nothing_behind(clip: Clip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the middle of a write leaves no file either."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez_compressed", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        save_clip(clip, tmp_path / "clip.npz")
+    assert list(tmp_path.iterdir()) == []
