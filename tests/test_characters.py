@@ -225,8 +225,14 @@ def test_differences_are_those_of_mujoco(walker: Character) -> None:
 
 def test_the_rotation_term_covers_the_root_and_no_slide(walker: Character, hand_character: Character) -> None:
     """Rotational degrees of freedom: root, ball joints and hinges of the character, never a position or the object."""
-    assert walker.layout().rotation_dofs.tolist() == [3, 4, 5, 6, 7, 8, 9]
-    assert hand_character.layout().rotation_dofs.tolist() == [3, 4, 5, 6]
+    for each, rotations in ((walker, [3, 4, 5, 6, 7, 8, 9]), (hand_character, [3, 4, 5, 6])):
+        layout, dofs = each.layout(), each.model.nv
+        rest = torch.tensor(each.model.qpos0).expand(dofs, -1)
+        moved = layout.integrate(rest, 0.1 * torch.eye(dofs, dtype=torch.float64))  # one degree of freedom each
+        felt = layout.rotation_difference(rest, moved)
+        assert felt.shape == (dofs, len(rotations))
+        assert torch.nonzero(felt.norm(dim=-1) > 1e-9).squeeze(1).tolist() == rotations
+        torch.testing.assert_close(felt[rotations].norm(dim=-1), torch.full((len(rotations),), 0.1).double())
 
 
 def test_one_grip_moves_both_fingers(hand_character: Character) -> None:
@@ -299,11 +305,20 @@ def test_a_policy_step_lasts_a_sixtieth_of_a_second_in_any_model(walker_xml: str
     assert model.substeps * timestep == pytest.approx(1 / 60)
 
 
-@pytest.mark.parametrize("timestep", [0.002, 0.005, 0.1])
-def test_a_time_step_that_does_not_fit_the_policy_is_refused(walker_xml: str, timestep: float) -> None:
+@pytest.mark.parametrize(("timestep", "substeps"), [(0.002, 8), (0.005, 3), (0.1, 1)])
+def test_a_time_step_moves_to_the_nearest_that_fits_the_policy(walker_xml: str, timestep: float, substeps: int) -> None:
     """Without a whole number of physics steps per action, the character's clock would drift from the reference's."""
+    character = Character.from_mjcf(walker_xml.replace("0.008333333333333333", repr(timestep)))
+    assert character.substeps == substeps
+    assert character.model.opt.timestep * substeps == pytest.approx(1 / 60)
+
+
+def test_a_spec_whose_time_step_does_not_fit_is_refused(walker_xml: str) -> None:
+    """`build` takes a spec as it is."""
+    spec = mujoco.MjSpec.from_string(walker_xml)
+    spec.option.timestep = 0.002
     with pytest.raises(CharacterError, match="timestep"):
-        Character.from_mjcf(walker_xml.replace("0.008333333333333333", repr(timestep)))
+        Character.build(spec, root="torso")
 
 
 @pytest.mark.parametrize("role", ["root", "objects", "hands", "key_bodies", "force_bodies"])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from skillfield.characters import Character
+from skillfield.characters.layout import Layout
 from skillfield.clips import Clip
 from skillfield.errors import ClipError
 from skillfield.imitation import EnvConfig, ImitationEnv
@@ -23,9 +24,9 @@ from skillfield.reference import (
     Kinematics,
     ReferenceMotion,
     ReferenceStateInitialisation,
-    TrackingErrors,
     TrackingWeights,
-    tracking_errors,
+    tracking_error,
+    tracking_exponent,
 )
 from skillfield.reference.motion import resample
 from skillfield.rotations import quat_from_rotvec, quat_multiply, quat_rotate
@@ -34,7 +35,7 @@ MakeClip = Callable[..., Clip]
 MakeEnv = Callable[..., ImitationEnv]
 Begin = Callable[..., None]
 
-TERMS = TrackingErrors._fields
+TERMS = tuple(field.name for field in fields(TrackingWeights))
 NEVER = Termination(min_root_height=None)
 
 
@@ -43,22 +44,30 @@ def unit(q: Tensor) -> Tensor:
     return q / q.norm(dim=-1, keepdim=True)
 
 
-def random_kinematics(envs: int = 5) -> Kinematics:
-    """A state of three key bodies, four joints and one object, all at random."""
+@pytest.fixture(scope="module")
+def layout(walker: Character) -> Layout:
+    """Index tables of a character with a free root, a ball joint, a hinge and an object."""
+    return walker.layout()
+
+
+@pytest.fixture
+def reference(walker: Character, layout: Layout) -> Kinematics:
+    """Five states at random: three key bodies, four joint columns, one object."""
+    rest = torch.tensor(walker.model.qpos0).float().expand(5, -1)
     return Kinematics(
-        key_pos_w=torch.randn(envs, 3, 3),
-        key_vel_w=torch.randn(envs, 3, 3),
-        qpos=torch.randn(envs, 11),
-        joint_vel=torch.randn(envs, 4),
-        object_pos_w=torch.randn(envs, 1, 3),
-        object_quat_w=unit(torch.randn(envs, 1, 4)),
-        object_lin_vel_w=torch.randn(envs, 1, 3),
-        object_ang_vel_w=torch.randn(envs, 1, 3),
+        key_pos_w=torch.randn(5, 3, 3),
+        key_vel_w=torch.randn(5, 3, 3),
+        qpos=layout.integrate(rest, torch.randn(5, walker.model.nv)),
+        joint_vel=torch.randn(5, 4),
+        object_pos_w=torch.randn(5, 1, 3),
+        object_quat_w=unit(torch.randn(5, 1, 4)),
+        object_lin_vel_w=torch.randn(5, 1, 3),
+        object_ang_vel_w=torch.randn(5, 1, 3),
     )
 
 
-def disturbed(term: str, reference: Kinematics, amount: float) -> TrackingErrors:
-    """Errors of a state that differs from the reference in what `term` measures, by `amount`."""
+def disturbed(term: str, reference: Kinematics, amount: float, layout: Layout) -> Kinematics:
+    """A state that differs from the reference in what `term` measures, by `amount`."""
     moved = {
         "position": "key_pos_w",
         "velocity": "key_vel_w",
@@ -68,15 +77,12 @@ def disturbed(term: str, reference: Kinematics, amount: float) -> TrackingErrors
         "object_rotation_velocity": "object_ang_vel_w",
         "relative": "object_pos_w",
     }
-    state, turned = reference, torch.zeros(len(reference.qpos), 7)
     if term == "rotation":
-        turned = turned + amount
-    elif term == "object_rotation":
-        turn = quat_from_rotvec(torch.tensor([0.0, amount, 0.0]))
-        state = reference._replace(object_quat_w=quat_multiply(reference.object_quat_w, turn.expand(5, 1, 4)))
-    else:
-        state = reference._replace(**{moved[term]: getattr(reference, moved[term]) + amount})
-    return tracking_errors(state, reference, turned)
+        return reference._replace(qpos=layout.integrate(reference.qpos, torch.full((5, layout.num_dofs), amount)))
+    if term == "object_rotation":
+        turn = quat_from_rotvec(torch.tensor([0.0, amount, 0.0])).expand(5, 1, 4)
+        return reference._replace(object_quat_w=quat_multiply(reference.object_quat_w, turn))
+    return reference._replace(**{moved[term]: getattr(reference, moved[term]) + amount})
 
 
 def only(term: str, weight: float = 3.0) -> TrackingWeights:
@@ -89,64 +95,76 @@ def everything() -> TrackingWeights:
     return TrackingWeights(**dict.fromkeys(TERMS, 2.0))
 
 
-def test_a_state_equal_to_its_reference_scores_exactly_one() -> None:
+def reward(state: Kinematics, reference: Kinematics, weights: TrackingWeights, layout: Layout) -> Tensor:
+    """The SkillMimic reward of states whose contacts are right."""
+    return skillmimic_reward(tracking_exponent(state, reference, weights, layout), torch.zeros(len(state.qpos)))
+
+
+def test_a_state_equal_to_its_reference_scores_exactly_one(reference: Kinematics, layout: Layout) -> None:
     """With every term weighted, no error gives a reward of 1 to the last bit."""
-    state = random_kinematics()
-    reward = skillmimic_reward(tracking_errors(state, state, torch.zeros(5, 7)), everything(), torch.zeros(5))
-    assert torch.equal(reward, torch.ones(5))
+    assert torch.equal(reward(reference, reference, everything(), layout), torch.ones(5))
 
 
 @pytest.mark.parametrize("term", TERMS)
-def test_the_reward_falls_with_every_term(term: str) -> None:
+def test_the_reward_falls_with_every_term(term: str, reference: Kinematics, layout: Layout) -> None:
     """The further a single quantity is from the reference, the smaller the reward, as soon as its weight is on."""
-    reference = random_kinematics()
-    rewards = [
-        skillmimic_reward(disturbed(term, reference, amount), only(term), torch.zeros(5))
-        for amount in (0.0, 0.1, 0.2, 0.4, 0.8)
-    ]
+    amounts = (0.0, 0.1, 0.2, 0.4, 0.8)
+    states = [disturbed(term, reference, amount, layout) for amount in amounts]
+    rewards = [reward(state, reference, only(term), layout) for state in states]
     assert torch.equal(rewards[0], torch.ones(5))
     for nearer, further in pairwise(rewards):
         assert bool((further < nearer).all())
 
 
 @pytest.mark.parametrize("term", TERMS)
-def test_a_term_without_weight_is_not_felt(term: str) -> None:
-    """With its weight at zero, a term changes nothing."""
-    errors = TrackingErrors(**{name: torch.full((5,), float(name == term)) for name in TERMS})
+def test_a_term_without_weight_is_not_felt(term: str, reference: Kinematics, layout: Layout) -> None:
+    """What only this term measures changes nothing when its weight is zero."""
     silent = replace(everything(), **{term: 0.0})
-    assert torch.equal(skillmimic_reward(errors, silent, torch.zeros(5)), torch.ones(5))
+    if term in ("position", "object_position"):  # the relative term sees these as well
+        silent = replace(silent, relative=0.0)
+    if term == "relative":
+        silent = replace(silent, object_position=0.0)
+    assert torch.equal(reward(disturbed(term, reference, 1.0, layout), reference, silent, layout), torch.ones(5))
 
 
-def test_errors_are_means_of_squares() -> None:
+def test_errors_are_means_of_squares(reference: Kinematics, layout: Layout) -> None:
     """Half a metre off in one of nine coordinates is an error of 0.25 / 9, and the reward is e^-λ·error."""
-    reference = random_kinematics(1)
-    shift = torch.zeros(1, 3, 3)
-    shift[0, 1, 2] = 0.5
-    errors = tracking_errors(reference._replace(key_pos_w=reference.key_pos_w + shift), reference, torch.zeros(1, 7))
-    torch.testing.assert_close(errors.position, torch.tensor([0.25 / 9]))
-    torch.testing.assert_close(errors.relative, torch.tensor([0.25 / 9]))
-    reward = skillmimic_reward(errors, only("position", 20.0), torch.zeros(1))
-    torch.testing.assert_close(reward, torch.tensor([math.exp(-20 * 0.25 / 9)]))
+    shift = torch.zeros(5, 3, 3)
+    shift[:, 1, 2] = 0.5
+    state = reference._replace(key_pos_w=reference.key_pos_w + shift)
+    for term in ("position", "relative"):
+        torch.testing.assert_close(tracking_error(term, state, reference, layout), torch.full((5,), 0.25 / 9))
+    expected = torch.full((5,), math.exp(-20 * 0.25 / 9))
+    torch.testing.assert_close(reward(state, reference, only("position", 20.0), layout), expected)
 
 
-def test_moving_character_and_object_together_keeps_their_relation() -> None:
+def test_the_rotation_error_does_not_jump_at_half_a_turn(reference: Kinematics, layout: Layout) -> None:
+    """A root a little over half a turn, where its reference is a little under, is a little off and no more."""
+    turn = torch.tensor([[0.0, 0.0, math.pi - 0.05], [0.0, 0.0, -math.pi + 0.05]])
+    before, after = (reference.qpos.clone() for _ in range(2))
+    before[:, 3:7], after[:, 3:7] = quat_from_rotvec(turn)
+    error = tracking_error("rotation", reference._replace(qpos=after), reference._replace(qpos=before), layout)
+    torch.testing.assert_close(error, torch.full((5,), 0.1**2 / 7), rtol=1e-3, atol=0)
+
+
+def test_moving_character_and_object_together_keeps_their_relation(reference: Kinematics, layout: Layout) -> None:
     """The relative term is blind to a shift of the whole scene; the position terms are not."""
-    reference = random_kinematics()
     shift = torch.tensor([0.3, -0.2, 0.1])
     state = reference._replace(key_pos_w=reference.key_pos_w + shift, object_pos_w=reference.object_pos_w + shift)
-    errors = tracking_errors(state, reference, torch.zeros(5, 7))
-    torch.testing.assert_close(errors.relative, torch.zeros(5), rtol=0, atol=1e-12)
-    assert float(errors.position.min()) > 0.01
-    assert float(errors.object_position.min()) > 0.01
+    errors = {term: tracking_error(term, state, reference, layout) for term in TERMS}
+    torch.testing.assert_close(errors["relative"], torch.zeros(5), rtol=0, atol=1e-12)
+    assert float(errors["position"].min()) > 0.01
+    assert float(errors["object_position"].min()) > 0.01
 
 
-def test_without_objects_nothing_of_an_object_is_compared() -> None:
+def test_without_objects_nothing_of_an_object_is_compared(reference: Kinematics, layout: Layout) -> None:
     """Pure locomotion: object and relative errors are zero, not NaN."""
-    state = random_kinematics()
-    bare = state._replace(**{name: getattr(state, name)[:, :0] for name in Kinematics._fields if "object" in name})
-    errors = tracking_errors(bare, bare, torch.zeros(5, 7))
+    bare = reference._replace(
+        **{name: getattr(reference, name)[:, :0] for name in Kinematics._fields if name.startswith("object")}
+    )
     for term in TERMS:
-        assert torch.equal(getattr(errors, term), torch.zeros(5)), term
+        torch.testing.assert_close(tracking_error(term, bare, bare, layout), torch.zeros(5), rtol=0, atol=1e-12)
+    assert torch.equal(reward(bare, bare, everything(), layout), torch.ones(5))
 
 
 def test_the_weights_are_those_of_the_paper() -> None:
@@ -165,20 +183,21 @@ def test_the_contact_error_sums_the_weights_of_mismatching_pairs() -> None:
 
 
 def test_a_wrong_contact_multiplies_the_reward() -> None:
-    """A perfect pose with one wrong contact of weight 5 is worth e^-5."""
-    errors = TrackingErrors(*(torch.zeros(1) for _ in TERMS))
-    torch.testing.assert_close(
-        skillmimic_reward(errors, TrackingWeights(), torch.tensor([5.0])), torch.tensor([math.exp(-5.0)])
-    )
+    """A perfect pose with one wrong contact of weight 5 is worth e^-5; half a reward, e^-5 of that half."""
+    tracking, contacts = torch.tensor([0.0, math.log(2.0)]), torch.tensor([5.0, 5.0])
+    expected = torch.tensor([math.exp(-5.0), 0.5 * math.exp(-5.0)])
+    torch.testing.assert_close(skillmimic_reward(tracking, contacts), expected)
 
 
-def test_the_deepmimic_reward_is_four_at_the_reference() -> None:
+def test_the_deepmimic_reward_is_four_at_the_reference(reference: Kinematics, layout: Layout) -> None:
     """Four exponentials, each 1 without an error; a hopeless term takes away one and no more."""
-    none = TrackingErrors(*(torch.zeros(3) for _ in TERMS))
-    assert torch.equal(deepmimic_reward(none, DeepMimicWeights()), torch.full((3,), 4.0))
-    for term in ("position", "rotation", "rotation_velocity", "object_position"):
-        hopeless = none._replace(**{term: torch.full((3,), 1e6)})
-        assert torch.equal(deepmimic_reward(hopeless, DeepMimicWeights()), torch.full((3,), 3.0))
+    weights = DeepMimicWeights()
+    assert torch.equal(deepmimic_reward(reference, reference, weights, layout), torch.full((5,), 4.0))
+    for term in ("position", "rotation_velocity", "object_position"):
+        hopeless = disturbed(term, reference, 1e3, layout)
+        assert torch.equal(deepmimic_reward(hopeless, reference, weights, layout), torch.full((5,), 3.0))
+    turned = deepmimic_reward(disturbed("rotation", reference, 1.5, layout), reference, weights, layout)
+    assert bool(((turned > 3.0) & (turned < 3.1)).all())
 
 
 def walker_observation(engine, qpos: Tensor, qvel: Tensor) -> Tensor:
@@ -718,20 +737,24 @@ def test_an_unknown_skill_is_refused_with_the_known_ones(make_clip: MakeClip, ha
         ReferenceMotion([make_clip()], hand_character, ["throw", "catch"])
 
 
-@pytest.mark.parametrize("fps", [30.0, 60.0])
-def test_one_frame_is_no_trajectory(make_clip: MakeClip, hand_character: Character, fps: float) -> None:
-    """A single frame cannot be followed."""
-    with pytest.raises(ClipError, match=r"'sway': 1 frame\(s\); a trajectory needs at least 2"):
-        ReferenceMotion([make_clip(1, fps=fps)], hand_character, ["sway"])
+@pytest.mark.parametrize(("frames", "fps", "left"), [(0, 60.0, 0), (1, 60.0, 1), (1, 30.0, 1), (2, 240.0, 1)])
+def test_one_frame_is_no_trajectory(
+    make_clip: MakeClip, hand_character: Character, frames: int, fps: float, left: int
+) -> None:
+    """A single frame cannot be followed, nor two that are one at the policy's rate."""
+    with pytest.raises(ClipError, match=rf"'sway': {left} frame\(s\); a trajectory needs at least 2"):
+        ReferenceMotion([make_clip(frames, fps=fps)], hand_character, ["sway"])
 
 
-def test_a_clip_without_a_present_frame_is_refused(make_clip: MakeClip, hand_character: Character) -> None:
-    """All frames missing, or all but the last, leave nothing to start from."""
+@pytest.mark.parametrize(("fps", "present"), [(60.0, []), (60.0, [39]), (30.0, []), (25.0, [3])])
+def test_a_clip_without_a_present_frame_is_refused(
+    make_clip: MakeClip, hand_character: Character, fps: float, present: list[int]
+) -> None:
+    """Nothing present, or only the last frame, or only a frame between those of the policy: nothing to start from."""
     valid = np.zeros(40, dtype=bool)
-    for last in (False, True):
-        valid[-1] = last
-        with pytest.raises(ClipError, match="'sway': every frame that could start an episode is marked missing"):
-            ReferenceMotion([make_clip(valid=valid.copy())], hand_character, ["sway"])
+    valid[present] = True
+    with pytest.raises(ClipError, match="'sway': every frame that could start an episode is marked missing"):
+        ReferenceMotion([make_clip(40, fps=fps, valid=valid)], hand_character, ["sway"])
 
 
 def test_no_clips_are_refused(hand_character: Character) -> None:

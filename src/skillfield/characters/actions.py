@@ -9,7 +9,7 @@ import mujoco
 import torch
 from torch import Tensor
 
-from skillfield.errors import CharacterError
+from skillfield.errors import CharacterError, unknown_name
 
 __all__ = ["Action", "ActionMap", "default_actions"]
 
@@ -41,10 +41,13 @@ class ActionMap:
     """The table of actions as tensors, so that a whole batch maps in one go."""
 
     def __init__(self, model: mujoco.MjModel, actions: tuple[Action, ...], device: torch.device | str = "cpu") -> None:
+        known = [model.actuator(i).name for i in range(model.nu)]
         driven: dict[int, tuple[int, Action]] = {}
         for index, action in enumerate(actions):
             for name in action.actuators:
-                actuator = model.actuator(name).id
+                if name not in known:
+                    raise CharacterError(f"action '{action.name}': {unknown_name('actuator', name, known)}")
+                actuator = known.index(name)
                 if actuator in driven:
                     raise CharacterError(f"actuator '{name}' is driven by two actions")
                 driven[actuator] = (index, action)

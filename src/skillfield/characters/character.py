@@ -58,11 +58,17 @@ class Character:
             if wanted not in known:
                 raise CharacterError(f"character '{name or spec.modelname}': {unknown_name('body', wanted, known)}")
         body_names = _subtree(spec, root)
+        if "" in body_names:
+            raise CharacterError(f"character '{name or spec.modelname}': every body below '{root}' needs a name")
         hand_names = {below for hand in hands for below in _subtree(spec, hand)}
         pairs = _contact_pairs(list(objects), list(hands), [body for body in body_names if body not in hand_names])
         pair_sensors = [[_add_pair_sensor(spec, first, second) for first, second in pair] for pair in pairs]
         force_names = [_add_force_sensor(spec, body) for body in force_bodies]
-        model = spec.compile()
+        try:
+            model = spec.compile()
+        except ValueError as problem:
+            raise CharacterError(f"character '{name or spec.modelname}': does not compile: {problem}") from None
+        _check(model, name or spec.modelname, body_names, key_bodies or ())
         for thing in objects:
             joints = model.body(thing).jntnum[0]
             if joints != 1 or model.jnt_type[model.body(thing).jntadr[0]] != mujoco.mjtJoint.mjJNT_FREE.value:
@@ -98,13 +104,17 @@ class Character:
         force_bodies: Sequence[str] = (),
         actions: Sequence[Action] | None = None,
     ) -> "Character":
-        """Any MJCF file, or XML text, whose bodies and joints have names. The root defaults to the first body."""
+        """Any MJCF file, or XML text, whose bodies and joints have names. The root defaults to the first body.
+
+        A time step that does not divide the policy's step is moved to the nearest one that does.
+        """
         try:
             text = isinstance(mjcf, str) and mjcf.lstrip().startswith("<")
             spec = mujoco.MjSpec.from_string(str(mjcf)) if text else mujoco.MjSpec.from_file(str(mjcf))
         except (ValueError, OSError) as problem:
             where = "XML text" if text else str(mjcf)
             raise CharacterError(f"{where}: not a MuJoCo model: {problem}") from None
+        spec.option.timestep = 1.0 / (POLICY_HZ * max(1, round(1.0 / (POLICY_HZ * spec.option.timestep))))
         movable = [body.name for body in spec.worldbody.bodies if body.name not in objects]
         if root is None and not movable:
             raise CharacterError(f"model '{spec.modelname}' has no body besides its objects {list(objects)}")
@@ -147,6 +157,23 @@ class Character:
     def action_map(self, device: torch.device | str = "cpu") -> ActionMap:
         """The action table on a device."""
         return ActionMap(self.model, self.actions, device)
+
+
+def _check(model: mujoco.MjModel, name: str, body_names: Sequence[str], key_bodies: Sequence[str]) -> None:
+    """What a model must have beyond compiling: names, key bodies of its own, and a clock that fits the policy's."""
+    for body in key_bodies:
+        if body not in body_names:
+            raise CharacterError(f"character '{name}': key {unknown_name('body', body, tuple(body_names))}")
+    joints = [model.joint(j) for j in range(model.njnt) if model.body(model.jnt_bodyid[j]).name in body_names]
+    if any(not joint.name and joint.type[0] != mujoco.mjtJoint.mjJNT_FREE.value for joint in joints):
+        raise CharacterError(f"character '{name}': every joint needs a name")
+    if any(not model.actuator(i).name for i in range(model.nu)):
+        raise CharacterError(f"character '{name}': every actuator needs a name")
+    steps = 1.0 / (POLICY_HZ * model.opt.timestep)
+    if abs(steps - max(1, round(steps))) > 1e-3:
+        raise CharacterError(
+            f"character '{name}': timestep {model.opt.timestep} s does not divide the policy's 1/{POLICY_HZ} s"
+        )
 
 
 def _subtree(spec: mujoco.MjSpec, root: str) -> list[str]:

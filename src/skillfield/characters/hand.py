@@ -52,7 +52,7 @@ def _finger(name: str, side: int) -> BodyRow:
         name,
         parent="palm",
         pos=(0.0, side * 0.09, 0.0),
-        joints=(JointRow(name, "hinge", (float(side), 0.0, 0.0), kp=12.0, kd=0.5, armature=0.004),),
+        joints=(JointRow(name, "hinge", (float(side), 0.0, 0.0), kp=30.0, kd=1.2, armature=0.004),),
         geoms=(
             GeomRow("capsule", size=(0.012,), mass=0.03, fromto=(0.0, 0.0, 0.0, *knuckle), touches=False, rgba=_SKIN_RGBA),
             GeomRow("capsule", size=(0.016,), mass=0.04, fromto=(*knuckle, 0.0, side * 0.005, -0.235), rgba=_SKIN_RGBA),

@@ -40,12 +40,12 @@ def load_clip(path: Path) -> Clip:
             columns = {key: stored[key] for key in stored.files}
     except FileNotFoundError:
         raise ClipError(f"{path}: no such clip") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
+    except (OSError, ValueError, TypeError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
         raise ClipError(f"{path}: not a readable .npz clip (truncated or another format): {problem}") from None
-    if not isinstance(columns, dict) or "schema_version" not in columns:
+    if "schema_version" not in columns:
         raise ClipError(f"{path}: no 'schema_version'; this .npz was not written by skillfield")
-    version = int(columns.pop("schema_version"))
-    if version != SCHEMA_VERSION:
+    version = columns.pop("schema_version")
+    if version.shape or version != SCHEMA_VERSION:
         raise ClipError(f"{path}: clip schema {version}, this version of skillfield reads schema {SCHEMA_VERSION}")
     wanted = {*_ARRAYS, *_NAMES, *_TEXTS, "valid", "fps"}
     missing, extra = sorted(wanted - set(columns)), sorted(set(columns) - wanted)
@@ -59,7 +59,7 @@ def load_clip(path: Path) -> Clip:
             valid=columns["valid"].astype(bool),
             fps=float(columns["fps"]),
         )
-    except ClipError as problem:
+    except (ClipError, TypeError, ValueError) as problem:  # the last two: text for numbers, one value for many
         raise ClipError(f"{path}: {problem}") from None
 
 

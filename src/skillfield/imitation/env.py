@@ -112,7 +112,7 @@ class ImitationEnv:
         failure = state.diverged | failed(
             self.config.termination, state.body_pos_w[:, self._root], state.object_pos_w, reference.object_pos_w
         )
-        return self._reward(state, reference, row) * scored, scored, failure
+        return torch.where(scored, self._reward(state, reference, row), 0.0), scored, failure
 
     def step(self, actions: Tensor) -> StepResult:
         """Act, simulate, compare with the reference one frame on, and reset what has ended."""
@@ -126,10 +126,9 @@ class ImitationEnv:
         finished = torch.nonzero(terminated | truncated).squeeze(1)
         final_observation = observation[finished]
         if len(finished):
-            # an early failure counts the steps it never took as worth nothing
-            self.sampler.record(
-                self.clip[finished], self.frame[finished], self._return[finished] / self._limit[finished]
-            )
+            # an early failure counts the steps it never took as worth nothing; masked steps do not count at all
+            mean = self._return / (self._limit - self.masked).clamp_min(1)
+            self.sampler.record(self.clip[finished], self.frame[finished], mean[finished])
             self.start(finished, self.sampler.sample(len(finished)))
             observation[finished] = self._observe(self.engine.state.rows(finished), self.clip[finished])
         return StepResult(observation, reward, scored, terminated, truncated, finished, final_observation)

@@ -6,6 +6,7 @@ Shape letters: N frames of all clips, C clips, Q, D as in MuJoCo, B key bodies, 
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -21,6 +22,10 @@ from skillfield.reference.kinematics import Kinematics
 from skillfield.rotations import quat_conjugate, quat_multiply, rotvec_between, rotvec_from_quat
 
 __all__ = ["ReferenceMotion", "clip_positions", "resample"]
+
+_POSES = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat")
+_COLUMNS = (*_POSES, "contacts")
+_SAME_FRAME = 1e-4  # a new frame this close to an old one is the old one
 
 _MAX_ROOT_ERROR = 0.05
 """A clip whose root the character cannot reach to within this (metres, radians) belongs to another character."""
@@ -40,10 +45,12 @@ class ReferenceMotion:
         """max_velocity: limit on joint velocities (m/s, rad/s), because real clips jump within single frames."""
         if not clips:
             raise ClipError(f"no clips for character '{character.name}'")
-        clips = [resample(clip, POLICY_HZ) for clip in clips]
         for clip in clips:
             if clip.skill not in skills:
                 raise ClipError(f"clip '{clip.name}': {unknown_name('skill', clip.skill, tuple(skills))}")
+            _check_finite(clip, _COLUMNS)
+        clips = [_filled(resample(clip, POLICY_HZ)) for clip in clips]
+        for clip in clips:
             if len(clip) < 2:
                 raise ClipError(f"clip '{clip.name}': {len(clip)} frame(s); a trajectory needs at least 2")
             if not clip.valid[:-1].any():
@@ -116,14 +123,10 @@ def clip_positions(clip: Clip, character: Character) -> Tensor:
                 f"clip '{clip.name}': {kind}_pos has {len(have)} {kind} columns {list(have)}, "
                 f"character '{character.name}' has {len(want)}: {list(want)}"
             )
+    _check_finite(clip, _POSES)
+    clip = _filled(clip)
     columns = (clip.root_pos, clip.root_quat, clip.joint_pos, clip.object_pos, clip.object_quat)
-    for name, column in zip(("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat"), columns, strict=True):
-        finite = np.isfinite(column.reshape(len(clip), -1)).all(axis=1)
-        bad = np.flatnonzero(clip.valid & ~finite)
-        if len(bad):
-            raise ClipError(f"clip '{clip.name}': {name} is not finite in frame {bad[0]} ({len(bad)} such frames)")
-    filled = [torch.from_numpy(np.nan_to_num(column)).double() for column in columns]
-    qpos = character.layout().pack(*filled)
+    qpos = character.layout().pack(*(torch.from_numpy(column).double() for column in columns))
     _check_root(clip, character, qpos)
     return qpos
 
@@ -136,6 +139,27 @@ def resample(clip: Clip, fps: float) -> Clip:
     low = np.minimum(times.astype(int), max(len(clip) - 2, 0))
     high = np.minimum(low + 1, len(clip) - 1)
     share = (times - low).astype(np.float32)
+    # a new frame is missing if a frame that it is made of is missing
+    valid = (clip.valid[low] | (share > 1 - _SAME_FRAME)) & (clip.valid[high] | (share < _SAME_FRAME))
+    return replace(clip, fps=fps, valid=valid, **_between(_filled(clip), low, high, share))
+
+
+def _filled(clip: Clip) -> Clip:
+    """Missing frames as straight lines between their neighbours, so that a gap throws nothing."""
+    if clip.valid.all():
+        return clip
+    frames, present = np.arange(len(clip)), np.flatnonzero(clip.valid)
+    if not len(present):
+        return replace(clip, **{name: np.nan_to_num(getattr(clip, name)) for name in _COLUMNS})
+    after = np.searchsorted(present, frames)
+    high = present[np.minimum(after, len(present) - 1)]
+    low = np.where(clip.valid, frames, present[np.maximum(after - 1, 0)])
+    share = np.clip((frames - low) / np.maximum(high - low, 1), 0, 1).astype(np.float32)
+    return replace(clip, **_between(clip, low, high, share))
+
+
+def _between(clip: Clip, low: np.ndarray, high: np.ndarray, share: np.ndarray) -> dict[str, Any]:
+    """Columns of new frames, each a share of the way from one frame of the clip to another."""
 
     def linear(column: np.ndarray) -> np.ndarray:
         weight = share.reshape(-1, *[1] * (column.ndim - 1))
@@ -148,18 +172,23 @@ def resample(clip: Clip, fps: float) -> Clip:
         mixed = (1 - weight) * first + weight * second  # neighbouring frames are close: a normalised mix is enough
         return (mixed / mixed.norm(dim=-1, keepdim=True)).numpy()
 
-    nearest = np.where(share < 0.5, low, high)
-    return replace(
-        clip,
-        fps=fps,
-        root_pos=linear(clip.root_pos),
-        root_quat=spherical(clip.root_quat),
-        joint_pos=linear(clip.joint_pos),
-        object_pos=linear(clip.object_pos),
-        object_quat=spherical(clip.object_quat),
-        contacts=clip.contacts[nearest],
-        valid=clip.valid[low] & clip.valid[high],
-    )
+    return {
+        "root_pos": linear(clip.root_pos),
+        "root_quat": spherical(clip.root_quat),
+        "joint_pos": linear(clip.joint_pos),
+        "object_pos": linear(clip.object_pos),
+        "object_quat": spherical(clip.object_quat),
+        "contacts": clip.contacts[np.where(share < 0.5, low, high)],
+    }
+
+
+def _check_finite(clip: Clip, columns: Sequence[str]) -> None:
+    for name in columns:
+        column = getattr(clip, name)
+        finite = np.isfinite(column).all(axis=tuple(range(1, column.ndim)))
+        bad = np.flatnonzero(clip.valid & ~finite)
+        if len(bad):
+            raise ClipError(f"clip '{clip.name}': {name} is not finite in frame {bad[0]} ({len(bad)} such frames)")
 
 
 def _check_root(clip: Clip, character: Character, qpos: Tensor) -> None:

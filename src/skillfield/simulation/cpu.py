@@ -73,6 +73,7 @@ class CpuEngine(Engine):
             raised = problem.ids
         broken = ~(np.abs(self._qvel).max(axis=1) < _MAX_SPEED)  # true for NaN as well
         broken[raised] = True
+        broken |= ~np.isfinite(self._ctrl).all(axis=1)  # MuJoCo would quietly take zero
         self._diverged = broken
         if broken.any():
             self._roll_back(np.flatnonzero(broken), slot)
@@ -83,7 +84,9 @@ class CpuEngine(Engine):
         return records
 
     def snapshot(self) -> dict[str, Tensor]:
-        return {"integration_state": torch.from_numpy(self._batch.state.copy())}
+        # After a step contacts are one substep old: no state brings them back, so they go along.
+        contacts = {name: getattr(self.state, name).clone() for name in ("contact_force_w", "contact_pairs")}
+        return contacts | {"integration_state": torch.from_numpy(self._batch.state.copy())}
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         rows = snapshot["integration_state"].numpy()
@@ -91,10 +94,11 @@ class CpuEngine(Engine):
             raise CheckpointError(f"engine state has shape {rows.shape}, this engine needs {self._batch.state.shape}")
         self._batch.state[:] = rows
         self._batch.forward()
-        self._batch.state[:] = rows  # forward refreshed the warm start
         self._past_length[:] = 0
         self._diverged[:] = False
         self.state = self._read()
+        self.state.contact_force_w.copy_(snapshot["contact_force_w"])
+        self.state.contact_pairs.copy_(snapshot["contact_pairs"])
 
     def _roll_back(self, ids: np.ndarray, before: np.ndarray) -> None:
         """Return broken worlds to their last good state, and remember how they broke."""
@@ -106,9 +110,11 @@ class CpuEngine(Engine):
             past = torch.from_numpy(self._past[order, env].copy())
             qpos, qvel, targets = past.split([model.nq, model.nv, model.nu], dim=1)
             self._records.append(DivergedWorld(int(env), qpos, qvel, targets))
-        good = before[ids]
+        good = before[ids, : model.nq + model.nv]
+        finite = np.isfinite(good).all(axis=1, keepdims=True)  # a world may have been reset into nonsense
+        good = np.where(finite, good, np.concatenate((model.qpos0, np.zeros(model.nv))))
         self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
-        self._qpos[ids], self._qvel[ids] = good[:, : model.nq], good[:, model.nq : model.nq + model.nv]
+        self._qpos[ids], self._qvel[ids] = good[:, : model.nq], good[:, model.nq :]
         self._batch.forward(ids)
 
     def _read(self, ids: np.ndarray | slice = slice(None)) -> SimulationState:
@@ -152,6 +158,7 @@ def _as_slice(rows: np.ndarray) -> np.ndarray | slice:
 
 def _scalar_drive_positions(model: mujoco.MjModel) -> np.ndarray:
     """For each actuator on a slide or hinge, where that joint's position lies; -1 for the others."""
-    joints = model.actuator_trnid[:, 0]
+    on_joint = model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT.value
+    joints = np.where(on_joint, model.actuator_trnid[:, 0], 0)
     scalar = np.isin(model.jnt_type[joints], (mujoco.mjtJoint.mjJNT_SLIDE.value, mujoco.mjtJoint.mjJNT_HINGE.value))
-    return np.where((model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT.value) & scalar, model.jnt_qposadr[joints], -1)
+    return np.where(on_joint & scalar, model.jnt_qposadr[joints], -1)

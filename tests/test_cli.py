@@ -1,0 +1,122 @@
+"""Commands: every mistake is one line, exit code 2, and leaves nothing behind; the story works end to end."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skillfield.cli.main import COMMANDS, main
+
+TINY = ["--num-envs", "32", "--ppo.horizon", "4", "--ppo.minibatch", "64", "--ppo.hidden", "16"]
+
+
+def train_tiny(folder: Path, samples: int = 512) -> None:
+    assert main(["train", "starter", "--samples", str(samples), "--out", str(folder), *TINY]) == 0
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "tiny"
+    train_tiny(folder)
+    return folder
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """And asking for nothing is asking for help."""
+    assert main([]) == 0
+    text = capsys.readouterr().out
+    assert all(f"skillfield {name}" in text for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """--help ends well."""
+    with pytest.raises(SystemExit) as ended:
+        main([*name.split(), "--help"])
+    assert ended.value.code == 0
+    assert "usage" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["dance"], "unknown command 'dance'"),
+        (["data", "dance"], "unknown command 'data dance'"),
+        (["train", "golf"], "unknown task 'golf'; known: starter"),
+        (["train", "starter", "--method", "magic"], "unknown method 'magic'; known: sm, dm"),
+        (["train", "starter", "--minutes", "-1"], "--minutes is -1.0"),
+        (["train", "--resume", "nowhere"], "nowhere/config.json: no such file"),
+        (["evaluate", "nowhere"], "nowhere/config.json: no such file"),
+        (["render", "nowhere"], "nowhere/config.json: no such file"),
+        (["data", "show", "nowhere"], "nowhere: no such file or folder"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The message names the thing, and nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err.splitlines()[0]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_folder_holds_config_metrics_and_checkpoint(run: Path) -> None:
+    """The resolved configuration, a line per report, and the newest checkpoint."""
+    config = json.loads((run / "config.json").read_text())
+    assert config["task"] == "starter" and config["num_envs"] == 32
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert lines[-1]["samples"] == 512
+    assert {"reward/hold", "share/simulation", "samples_per_second"} <= set(lines[-1])
+    assert (run / "checkpoints" / "latest").is_file()
+
+
+def test_a_run_is_not_overwritten(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second run into the same folder is refused."""
+    assert main(["train", "starter", "--samples", "512", "--out", str(run), *TINY]) == 2
+    assert "already holds a run" in capsys.readouterr().err
+
+
+def test_a_run_can_be_resumed_with_a_larger_budget(tmp_path: Path) -> None:
+    """It goes on where it stopped."""
+    folder = tmp_path / "run"
+    train_tiny(folder)
+    assert main(["train", "--resume", str(folder), "--samples", "1024"]) == 0
+    samples = [json.loads(line)["samples"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert samples[-1] == 1024 and samples == sorted(samples)
+
+
+def test_evaluate_prints_json_and_writes_it(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both say the same."""
+    assert main(["evaluate", str(run), "--trials", "2", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads((run / "evaluation.json").read_text())
+    assert set(printed["success_rate"]) == {"dribble_forward", "dribble_left", "dribble_right", "hold", "toss"}
+
+
+def test_a_checkpoint_of_other_skills_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names both lists."""
+    folder = tmp_path / "copy"
+    subprocess.run(["cp", "-r", str(run), str(folder)], check=True)
+    state = next((folder / "checkpoints").glob("*/state.json"))
+    content = json.loads(state.read_text())
+    content["identity"]["skills"] = ["juggle"]
+    state.write_text(json.dumps(content))
+    assert main(["evaluate", str(folder)]) == 2
+    assert "['juggle']" in capsys.readouterr().err
+
+
+def test_ctrl_c_saves_a_checkpoint_and_says_how_to_go_on(tmp_path: Path) -> None:
+    """An interrupted run ends with exit code 130 and can be resumed."""
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "skillfield.cli.main", "train", "starter", "--minutes", "5", "--out", str(folder), *TINY]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    while not (folder / "metrics.jsonl").exists():
+        assert process.poll() is None
+    process.send_signal(2)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"skillfield train --resume {folder}" in output
+    assert (folder / "checkpoints" / "latest").is_file()

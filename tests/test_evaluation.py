@@ -1,0 +1,139 @@
+"""Success rules say yes to what they should, and no to everything near it."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from skillfield.errors import ConfigError
+from skillfield.evaluation.metrics import evaluate_policy, normalised_reward, starts_at, wilson_interval
+from skillfield.evaluation.rollout import Trials
+from skillfield.evaluation.success import DribbleRule, HoldRule, TossRule
+from skillfield.experiments.run import RunConfig, build_env, preset
+from skillfield.experiments.tasks import starter
+from skillfield.learning.networks import ActorCritic
+
+FPS = 60.0
+
+
+def trials(root: Tensor, ball: Tensor, touching: Tensor) -> Trials:
+    """One recorded trial."""
+    alive = torch.ones(len(root), 1, dtype=torch.bool)
+    return Trials(FPS, root.unsqueeze(1), ball.unsqueeze(1), touching.unsqueeze(1), alive)
+
+
+def dribbling(seconds: float = 10.0, speed: float = 0.8, period: float = 0.7, lose_at: float = math.inf) -> Trials:
+    time = torch.arange(round(seconds * FPS)) / FPS
+    phase = (time % period) / period
+    height = 0.12 + 0.6 * (1 - (2 * phase - 1).square())
+    zero = torch.zeros_like(time)
+    root = torch.stack((speed * time, zero, zero + 0.9), dim=1)
+    ball = torch.stack((speed * time.clamp_max(lose_at), zero, torch.where(time < lose_at, height, 0.12)), dim=1)
+    return trials(root, ball, (phase > 0.4) & (phase < 0.6) & (time < lose_at))
+
+
+def tossing(still: float, thrown: bool = True, ahead: float = 1.0) -> Trials:
+    """Rests in the hand for `still` seconds, then flies ahead at 2 m/s."""
+    time = torch.arange(600) / FPS
+    flying = (time - still).clamp_min(0) if thrown else torch.zeros_like(time)
+    zero = torch.zeros_like(time)
+    root = torch.stack((zero, zero, zero + 0.93), dim=1)
+    ball = torch.stack((2.0 * ahead * flying, zero, (0.8 - 4.9 * flying.square()).clamp_min(0.12)), dim=1)
+    return trials(root, ball, flying == 0)
+
+
+def test_a_dribble_that_goes_on_is_a_success() -> None:
+    """Right way, right speed, bouncing to the end."""
+    assert DribbleRule((1.0, 0.0), 0.8).judge(dribbling()).item()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [dribbling(lose_at=6.0), dribbling(speed=0.2), dribbling(speed=2.0), dribbling(speed=-0.8), dribbling(period=2.5)],
+    ids=["loses the ball", "too slow", "too fast", "wrong way", "hardly bounces"],
+)
+def test_a_dribble_that_fails_in_one_way_is_none(bad: Trials) -> None:
+    """Each condition alone is enough to fail."""
+    assert not DribbleRule((1.0, 0.0), 0.8).judge(bad).item()
+
+
+def test_a_hold_must_be_high_calm_and_to_the_end() -> None:
+    """Lifted and kept is a success; low, shaken or dropped is none."""
+    rule, steps = HoldRule(min_height=1.0), 600
+    root = torch.tensor([0.0, 0.0, 1.28]).repeat(steps, 1)
+    ball = torch.tensor([0.0, 0.0, 1.15]).repeat(steps, 1)
+    touching = torch.ones(steps, dtype=torch.bool)
+    assert rule.judge(trials(root, ball, touching)).item()
+    low = torch.tensor([0.0, 0.0, 0.4])
+    assert not rule.judge(trials(root - low, ball - low, touching)).item()
+    dropped = ball.clone()
+    dropped[500:, 2] = 0.12
+    assert not rule.judge(trials(root, dropped, touching)).item()
+    shaken = 0.1 * torch.sin(torch.arange(steps) * 2.0).unsqueeze(1) * torch.tensor([1.0, 0.0, 0.0])
+    assert not rule.judge(trials(root + shaken, ball + shaken, touching)).item()
+
+
+@pytest.mark.parametrize(("still", "success"), [(0.1, False), (0.5, True), (1.5, False)])
+def test_a_toss_must_come_at_its_time(still: float, success: bool) -> None:
+    """Too early and too late are failures: that is what needs memory."""
+    assert TossRule(min_still_seconds=0.3, max_still_seconds=0.8).judge(tossing(still)).item() is success
+
+
+def test_a_ball_that_is_kept_or_dropped_is_no_toss() -> None:
+    """Holding for ever fails, and so does letting it fall straight down."""
+    rule = TossRule(min_still_seconds=0.3, max_still_seconds=0.8)
+    assert not rule.judge(tossing(0.5, thrown=False)).item()
+    assert not rule.judge(tossing(0.5, ahead=0.0)).item()
+
+
+def test_wilson_interval_is_the_textbook_one() -> None:
+    """8 of 10: [0.490, 0.943]; it never leaves [0, 1]."""
+    low, high = wilson_interval(8, 10)
+    assert (round(low, 3), round(high, 3)) == (0.490, 0.943)
+    assert wilson_interval(0, 5)[0] == 0.0
+    assert wilson_interval(5, 5)[1] == 1.0
+
+
+def make_env(count: int):  # type: ignore[no-untyped-def]
+    return build_env(starter(), config(), count)
+
+
+def config() -> RunConfig:
+    return preset("starter")
+
+
+def test_evaluation_measures_every_skill_and_repeats_exactly() -> None:
+    """Same seed, same figures; the untrained policy's are low and finite."""
+    task = starter()
+    torch.manual_seed(0)
+    env = make_env(1)
+    model = ActorCritic(env.observation_size, env.num_actions, (16,))
+    first = evaluate_policy(make_env, model, task.trials, trials=3, seed=5)
+    again = evaluate_policy(make_env, model, task.trials, trials=3, seed=5)
+    assert first == again
+    assert tuple(first.success_rate) == task.skills
+    assert all(0 <= value <= 1 for value in first.normalised_reward.values())
+    with pytest.raises(ConfigError, match="at least 1"):
+        evaluate_policy(make_env, model, task.trials, trials=0)
+
+
+def test_normalised_reward_is_the_mean_over_starts_of_the_mean_reward_to_the_end() -> None:
+    """Recomputed frame by frame for one skill."""
+    torch.manual_seed(0)
+    env = make_env(1)
+    model = ActorCritic(env.observation_size, env.num_actions, (16,))
+    skills = env.motion.skills
+    measured = normalised_reward(make_env, model, skills)["hold"]
+    clip = skills.index("hold") if env.motion.names[skills.index("hold")] == "hold" else env.motion.names.index("hold")
+    length = int(env.motion.length[clip])
+    means = []
+    for frame in range(length - 1):
+        env.start(torch.zeros(1, dtype=torch.long), starts_at(env.motion, torch.tensor([clip]), torch.tensor([frame])))
+        rewards = []
+        for _ in range(length - 1 - frame):
+            with torch.no_grad():
+                env.advance(model.act(env.observe()))
+            rewards.append(float(env.score()[0]))
+        means.append(sum(rewards) / len(rewards))
+    assert measured == pytest.approx(sum(means) / len(means), abs=2e-3)

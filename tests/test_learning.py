@@ -1,0 +1,212 @@
+"""PPO learns, checkpoints hold everything, and a resumed run is the same run."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from skillfield.errors import CheckpointError
+from skillfield.experiments.run import RunConfig, build_ppo, preset
+from skillfield.imitation import StepResult
+from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume, save_checkpoint
+from skillfield.learning.networks import ActorCritic
+from skillfield.learning.normalisation import RunningNormaliser, ValueScale
+from skillfield.learning.ppo import PPO, PPOConfig, advantages, clipped_objective
+from skillfield.learning.training import Budget, train_loop
+
+
+class PointEnv:
+    """A point on a line that is pushed by the action and rewarded near the origin; episodes last 20 steps."""
+
+    observation_size, num_actions, num_envs = 1, 1, 256
+    device = torch.device("cpu")
+
+    def reset(self) -> Tensor:
+        self.x = 4 * torch.rand(self.num_envs) - 2
+        self.t = torch.zeros(self.num_envs)
+        return self.x.unsqueeze(1)
+
+    def step(self, action: Tensor) -> StepResult:
+        self.x = self.x + 0.3 * action.squeeze(1).clamp(-1, 1)
+        self.t += 1
+        reward = torch.exp(-self.x.square())
+        over = self.t >= 20
+        finished = torch.nonzero(over).squeeze(1)
+        final = self.x[finished].unsqueeze(1)
+        self.x[finished] = 4 * torch.rand(len(finished)) - 2
+        self.t[finished] = 0
+        none = torch.zeros_like(over)
+        return StepResult(self.x.unsqueeze(1).clone(), reward, ~none, none, over, finished, final)
+
+
+def small_run(**changes: object) -> RunConfig:
+    """The starter, small enough for a test."""
+    config = preset("starter")
+    ppo = replace(config.ppo, hidden=(32, 16), horizon=4, minibatch=64, epochs=2)
+    return replace(config, num_envs=32, ppo=ppo, budget=Budget(samples=32 * 4 * 20), **changes)  # type: ignore[arg-type]
+
+
+def test_ppo_solves_a_point_that_must_go_to_the_origin() -> None:
+    """After 40 updates the mean action steers towards the origin from either side, and the reward is near its best."""
+    torch.manual_seed(0)
+    env = PointEnv()
+    model = ActorCritic(1, 1, (32, 32))
+    learner = PPO(env, model, PPOConfig(hidden=(32, 32), horizon=20, minibatch=1280, learning_rate=3e-3, sigma=0.3))  # type: ignore[arg-type]
+    first = learner.update(0.0)["reward"]
+    for _ in range(40):
+        last = learner.update(0.0)["reward"]
+    right, left = model.act(torch.tensor([[1.5], [-1.5]])).squeeze(1).tolist()
+    assert right < -0.5 and left > 0.5
+    assert last > first + 0.25
+
+
+def test_advantages_match_a_hand_computed_example() -> None:
+    """γ = 0.5, λ = 0.5, three steps, no end: δ = r + γV' - V and A = δ + γλA'."""
+    reward = torch.tensor([[1.0], [2.0], [3.0]])
+    value = torch.tensor([[0.5], [1.0], [2.0]])
+    none = torch.zeros(3, 1, dtype=torch.bool)
+    result = advantages(reward, value, torch.tensor([4.0]), none, torch.zeros(3, 1), 0.5, 0.5)
+    deltas = [1 + 0.5 * 1 - 0.5, 2 + 0.5 * 2 - 1, 3 + 0.5 * 4 - 2]
+    expected = [deltas[0] + 0.25 * (deltas[1] + 0.25 * deltas[2]), deltas[1] + 0.25 * deltas[2], deltas[2]]
+    torch.testing.assert_close(result.squeeze(1), torch.tensor(expected))
+
+
+def test_a_time_out_bootstraps_from_its_final_observation_and_a_failure_from_nothing() -> None:
+    """At an end the next value is the bootstrap, and later steps of the next episode do not leak back."""
+    reward, value = torch.tensor([[1.0, 1.0], [9.0, 9.0]]), torch.zeros(2, 2)
+    done = torch.tensor([[True, True], [False, False]])
+    bootstrap = torch.tensor([[5.0, 0.0], [0.0, 0.0]])
+    result = advantages(reward, value, torch.zeros(2), done, bootstrap, 0.9, 0.95)
+    torch.testing.assert_close(result[0], torch.tensor([1 + 0.9 * 5, 1.0]))
+
+
+def test_the_clipped_objective_stops_rewarding_large_changes() -> None:
+    """A good action gains nothing beyond 1 + ε; a bad one is charged in full."""
+    ratio, advantage = torch.tensor([1.5, 0.5, 1.5]), torch.tensor([1.0, 1.0, -1.0])
+    torch.testing.assert_close(clipped_objective(ratio, advantage, 0.2), torch.tensor([1.2, 0.5, -1.5]))
+
+
+def test_the_normaliser_agrees_with_the_whole_data() -> None:
+    """Folding in batches gives the mean and variance of all of it."""
+    data = torch.randn(1000, 3) * torch.tensor([1.0, 5.0, 0.1]) + torch.tensor([0.0, 3.0, -2.0])
+    normaliser = RunningNormaliser(3)
+    for batch in data.split([100, 700, 200]):
+        normaliser.update(batch)
+    torch.testing.assert_close(normaliser.mean, data.mean(0), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(normaliser.variance, data.var(0, unbiased=False), atol=1e-3, rtol=1e-3)
+    assert float(normaliser(torch.full((1, 3), 1e6)).abs().max()) == 5.0
+
+
+def test_moving_the_value_scale_keeps_predictions() -> None:
+    """New statistics of returns rescale the last layer, so that the critic says the same in real units."""
+    torch.manual_seed(0)
+    head, scale = torch.nn.Linear(4, 1), ValueScale()
+    x = torch.randn(10, 4)
+    scale.update(torch.randn(100) * 3 + 7, head)
+    before = scale.to_real(head(x))
+    scale.update(torch.randn(100) * 30 - 70, head)
+    torch.testing.assert_close(scale.to_real(head(x)), before, atol=1e-4, rtol=1e-4)
+
+
+def run_updates(config: RunConfig, folder: Path, updates: int, resumed: bool = False) -> PPO:
+    learner = build_ppo(config)
+    counters = resume(latest_checkpoint(folder), learner, config.identity) if resumed else Counters()
+    samples = counters.samples + updates * learner.samples_per_update
+    # the whole budget stays the same, so that schedules do too: stop by hand
+    for _ in range(updates):
+        learner.update(config.budget.progress(counters))
+        counters.updates += 1
+        counters.samples += learner.samples_per_update
+    assert counters.samples == samples
+    save_checkpoint(folder, learner, counters, config.identity)
+    return learner
+
+
+def test_ten_updates_and_ten_more_are_twenty_bit_for_bit(tmp_path: Path) -> None:
+    """Networks, optimisers, normalisers, worlds and random numbers all survive a checkpoint exactly."""
+    config = small_run()
+    whole = run_updates(config, tmp_path / "whole", 20)
+    run_updates(config, tmp_path / "parts", 10)
+    torch.manual_seed(12345)  # a resumed process has another random state until the checkpoint restores it
+    parts = run_updates(config, tmp_path / "parts", 10, resumed=True)
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(value, parts.model.state_dict()[name]), name
+    for name, value in whole.env.snapshot().items():
+        assert torch.equal(value, parts.env.snapshot()[name]), name
+    first, second = (p.policy_optimiser.state_dict()["state"][0]["exp_avg"] for p in (whole, parts))
+    assert torch.equal(first, second)
+
+
+def test_the_training_loop_writes_a_checkpoint_and_reports_every_update(tmp_path: Path) -> None:
+    """It stops at the budget and says what it did."""
+    config = replace(small_run(), budget=Budget(samples=32 * 4 * 3))
+    seen = []
+    finished = train_loop(build_ppo(config), tmp_path, config.budget, config.identity, Counters(), seen.append)
+    assert finished
+    assert [status.counters.updates for status in seen][-1] == 3
+    assert set(seen[0].skill_reward) == set(config.identity["skills"])
+    assert load_model(latest_checkpoint(tmp_path))[1]["counters"]["samples"] == 32 * 4 * 3
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    run_updates(small_run(), folder, 1)
+    return folder
+
+
+def test_a_checkpoint_of_another_task_is_refused_by_name(checkpoint: Path) -> None:
+    """Both names are in the message."""
+    with pytest.raises(CheckpointError, match=r"task of the checkpoint is 'starter', this run has 'other'"):
+        load_model(latest_checkpoint(checkpoint), {"task": "other"})
+
+
+def test_a_checkpoint_of_another_version_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    """Both versions are in the message."""
+    copy = shutil.copytree(latest_checkpoint(checkpoint), tmp_path / "copy")
+    state = json.loads((copy / "state.json").read_text())
+    (copy / "state.json").write_text(json.dumps(state | {"format": 99}))
+    with pytest.raises(CheckpointError, match="checkpoint format 99, this version reads 1"):
+        load_model(copy)
+
+
+def test_other_network_sizes_are_refused_with_both_shapes(checkpoint: Path) -> None:
+    """A run with other layers cannot be resumed from it."""
+    config = small_run()
+    other = build_ppo(replace(config, ppo=replace(config.ppo, hidden=(8,))))
+    with pytest.raises(CheckpointError, match=r"\[32, 16\].*\[8\]"):
+        resume(latest_checkpoint(checkpoint), other, config.identity)
+
+
+def test_damaged_and_missing_files_are_named(checkpoint: Path, tmp_path: Path) -> None:
+    """Truncated tensors, broken JSON, no checkpoint at all."""
+    copy = shutil.copytree(latest_checkpoint(checkpoint), tmp_path / "copy")
+    (copy / "model.safetensors").write_bytes((copy / "model.safetensors").read_bytes()[:100])
+    with pytest.raises(CheckpointError, match="model.safetensors"):
+        load_model(copy)
+    (copy / "state.json").write_text('{"format": 1,')
+    with pytest.raises(CheckpointError, match="state.json"):
+        load_model(copy)
+    with pytest.raises(CheckpointError, match="no checkpoint here"):
+        latest_checkpoint(tmp_path / "nothing")
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_intact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing half-written stays behind, and the run can still be loaded."""
+    config = small_run()
+    learner = run_updates(config, tmp_path, 1)
+    before = latest_checkpoint(tmp_path)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("skillfield.learning.checkpoint.save_file", full)
+    with pytest.raises(CheckpointError, match="No space left on device"):
+        save_checkpoint(tmp_path, learner, Counters(samples=1, updates=2), config.identity)
+    assert latest_checkpoint(tmp_path) == before
+    load_model(before)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [before.name, "latest"]
