@@ -54,7 +54,11 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """The message names the thing, and nothing is written."""
     monkeypatch.chdir(tmp_path)
@@ -66,7 +70,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(
 def test_a_run_folder_holds_config_metrics_and_checkpoint(run: Path) -> None:
     """The resolved configuration, a line per report, and the newest checkpoint."""
     config = json.loads((run / "config.json").read_text())
-    assert config["task"] == "starter" and config["num_envs"] == 32
+    assert (config["task"], config["num_envs"]) == ("starter", 32)
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert lines[-1]["samples"] == 512
     assert {"reward/hold", "share/simulation", "samples_per_second"} <= set(lines[-1])
@@ -85,7 +89,8 @@ def test_a_run_can_be_resumed_with_a_larger_budget(tmp_path: Path) -> None:
     train_tiny(folder)
     assert main(["train", "--resume", str(folder), "--samples", "1024"]) == 0
     samples = [json.loads(line)["samples"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert samples[-1] == 1024 and samples == sorted(samples)
+    assert samples[-1] == 1024
+    assert samples == sorted(samples)
 
 
 def test_evaluate_prints_json_and_writes_it(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +116,18 @@ def test_a_checkpoint_of_other_skills_is_refused(run: Path, tmp_path: Path, caps
 def test_ctrl_c_saves_a_checkpoint_and_says_how_to_go_on(tmp_path: Path) -> None:
     """An interrupted run ends with exit code 130 and can be resumed."""
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "skillfield.cli.main", "train", "starter", "--minutes", "5", "--out", str(folder), *TINY]
+    command = [
+        sys.executable,
+        "-m",
+        "skillfield.cli.main",
+        "train",
+        "starter",
+        "--minutes",
+        "5",
+        "--out",
+        str(folder),
+        *TINY,
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     while not (folder / "metrics.jsonl").exists():
         assert process.poll() is None

@@ -12,6 +12,7 @@ from skillfield.evaluation.rollout import Trials
 from skillfield.evaluation.success import DribbleRule, HoldRule, TossRule
 from skillfield.experiments.run import RunConfig, build_env, preset
 from skillfield.experiments.tasks import starter
+from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
 
 FPS = 60.0
@@ -95,7 +96,7 @@ def test_wilson_interval_is_the_textbook_one() -> None:
     assert wilson_interval(5, 5)[1] == 1.0
 
 
-def make_env(count: int):  # type: ignore[no-untyped-def]
+def make_env(count: int) -> ImitationEnv:
     return build_env(starter(), config(), count)
 
 

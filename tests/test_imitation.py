@@ -308,9 +308,9 @@ def test_the_observation_is_as_wide_as_announced(bodies: int, forces: int, objec
 def test_a_fallen_root_is_a_failure() -> None:
     """Under the height is failed, at it or above is not, and without a height nobody falls."""
     root = torch.tensor([[0.0, 0.0, 0.29], [0.0, 0.0, 0.3], [0.0, 0.0, 1.0]])
-    ball = torch.zeros(3, 1, 3)
-    assert failed(Termination(min_root_height=0.3), root, ball, ball).tolist() == [True, False, False]
-    assert failed(NEVER, root, ball, ball).tolist() == [False, False, False]
+    ball, everywhere = torch.zeros(3, 1, 3), torch.ones(3, dtype=torch.bool)
+    assert failed(Termination(min_root_height=0.3), root, ball, ball, everywhere).tolist() == [True, False, False]
+    assert failed(NEVER, root, ball, ball, everywhere).tolist() == [False, False, False]
 
 
 def test_an_object_lost_is_a_failure() -> None:
@@ -318,10 +318,11 @@ def test_an_object_lost_is_a_failure() -> None:
     root, reference = torch.ones(3, 3), torch.zeros(3, 2, 3)
     things = torch.zeros(3, 2, 3)
     things[1, 1, 0], things[2, 0, 2] = 0.49, 0.51
-    rule = Termination(min_root_height=None, max_object_distance=0.5)
-    assert failed(rule, root, things, reference).tolist() == [False, False, True]
-    assert failed(rule, root, things[:, :0], reference[:, :0]).tolist() == [False, False, False]
-    assert failed(NEVER, root, things, reference).tolist() == [False, False, False]
+    rule, everywhere = Termination(min_root_height=None, max_object_distance=0.5), torch.ones(3, dtype=torch.bool)
+    assert not failed(rule, root, things, reference, ~everywhere).any()  # nothing to be far from
+    assert failed(rule, root, things, reference, everywhere).tolist() == [False, False, True]
+    assert failed(rule, root, things[:, :0], reference[:, :0], everywhere).tolist() == [False, False, False]
+    assert failed(NEVER, root, things, reference, everywhere).tolist() == [False, False, False]
 
 
 def steer(env: ImitationEnv, pose: Callable[[], tuple[Tensor, Tensor]]) -> None:

@@ -39,7 +39,7 @@ def test_no_clip_has_an_error(hand_character: Character) -> None:
 
 @pytest.mark.parametrize("skill", SKILLS)
 def test_the_hand_can_do_every_motion_open_loop(skill: str, hand_character: Character) -> None:
-    """A quarter of a second without feedback puts the ball within 4 cm (median) and 12 cm (worst) of the clean motion."""
+    """After 0.25 s without feedback the ball is within 4 cm (median) and 12 cm (worst) of the clean motion."""
     error = replay_error(skill, author_clean()[skill], hand_character)
     assert np.median(error) < 0.04
     assert error.max() < 0.12

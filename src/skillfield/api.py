@@ -37,15 +37,17 @@ def train(
 ) -> Path:
     """Train a policy and return its run folder.
 
+    task: a task's name, or a `Task` of your own.
     minutes, samples: budget; the task's own if neither is given.
     run: folder to write; `runs/TASK-METHOD-SEED` if not given.
     """
-    name = task if isinstance(task, str) else task.name
-    config = replace(preset(name, method), seed=seed)
+    chosen = find_task(task) if isinstance(task, str) else task
+    config = replace(preset(chosen, method), seed=seed)
     if minutes is not None or samples is not None:
         config = replace(config, budget=Budget(samples=samples, minutes=minutes))
     folder = Path(run) if run else new_run_folder(config)
-    train_run(config, folder, progress=progress)
+    if not train_run(config, folder, task=chosen, progress=progress):
+        raise KeyboardInterrupt(f"(the checkpoint is safe: skillfield train --resume {folder})")
     return folder
 
 
@@ -60,37 +62,46 @@ def new_run_folder(config: RunConfig) -> Path:
     return folder
 
 
-def train_run(config: RunConfig, run: Path, *, resumed: bool = False, progress: bool = True) -> bool:
+def train_run(
+    config: RunConfig, run: Path, *, task: Task | None = None, resumed: bool = False, progress: bool = True
+) -> bool:
     """Train one configured run, new or resumed, with logs and a display; False if it was interrupted."""
     if not resumed and (run / "config.json").exists():
         raise ConfigError(f"{run} already holds a run; continue it with --resume {run}, or choose another --out")
     torch.set_num_threads(1)  # physics uses the cores; torch's own pool would fight it for them
-    ppo = build_ppo(config)
-    counters = resume(latest_checkpoint(run), ppo, config.identity) if resumed else Counters()
+    ppo = build_ppo(config, task or find_task(config.task))
+    identity = config.identity(ppo.env.motion.skills)
+    counters = resume(latest_checkpoint(run), ppo, identity) if resumed else Counters()
     save_config(config, run)
     title = f"{config.task} · {config.method} · seed {config.seed}"
     display = Progress(title, list(ppo.env.motion.skills)) if progress else nullcontext()
     with MetricsLog(run) as log, display as shown:
         if resumed:
             log.rewind(counters.samples)
-        return train_loop(ppo, run, config.budget, config.identity, counters, _reporter(log, shown))
+        return train_loop(ppo, run, config.budget, identity, counters, _reporter(log, shown))
 
 
-def evaluate(run: Path | str, trials: int = 256, seed: int = 0) -> Evaluation:
-    """Measure the newest checkpoint of a run; the result is also written to `evaluation.json` in its folder."""
+def evaluate(run: Path | str, trials: int = 256, seed: int = 0, *, task: Task | None = None) -> Evaluation:
+    """Measure the newest checkpoint of a run; the result is also written to `evaluation.json` in its folder.
+
+    task: the `Task` that it was trained on, if it was one of your own.
+    """
     run = Path(run)
     config = load_config(run)
-    chosen = find_task(config.task)
-    result = evaluate_policy(env_factory(chosen, config), load_policy(run), chosen.trials, trials, seed)
+    chosen = task or find_task(config.task)
+    model = load_policy(run, task=chosen)
+    result = evaluate_policy(env_factory(chosen, config), model, chosen.trials, trials, seed)
     write_json(run / "evaluation.json", result.to_dict())
     return result
 
 
-def load_policy(run: Path | str) -> ActorCritic:
+def load_policy(run: Path | str, *, task: Task | None = None) -> ActorCritic:
     """The networks of a run's newest checkpoint; `.act(observation)` gives the mean action."""
     torch.set_num_threads(1)
     run = Path(run)
-    model, _ = load_model(latest_checkpoint(run), load_config(run).identity)
+    config = load_config(run)
+    skills = (task or find_task(config.task)).skills
+    model, _ = load_model(latest_checkpoint(run), config.identity(skills))
     return model.eval()
 
 

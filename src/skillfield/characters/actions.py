@@ -78,7 +78,10 @@ def _qpos_address(model: mujoco.MjModel, actuator: int, action: Action) -> int:
     """Where the driven joint's position lies; only a relative action on a slide or hinge reads it."""
     joint_id = int(model.actuator_trnid[actuator, 0])
     driven = model.actuator_trntype[actuator] == mujoco.mjtTrn.mjTRN_JOINT.value
-    scalar = driven and model.jnt_type[joint_id] in (mujoco.mjtJoint.mjJNT_SLIDE.value, mujoco.mjtJoint.mjJNT_HINGE.value)
+    scalar = driven and model.jnt_type[joint_id] in (
+        mujoco.mjtJoint.mjJNT_SLIDE.value,
+        mujoco.mjtJoint.mjJNT_HINGE.value,
+    )
     if action.relative and not scalar:
         raise CharacterError(f"action '{action.name}' is relative, but its actuator drives no slide or hinge joint")
     return int(model.jnt_qposadr[joint_id]) if scalar else 0

@@ -39,7 +39,11 @@ def _panel(side: int) -> GeomRow:
         "box",
         size=_PANEL_HALF,
         mass=0.2,
-        pos=(side * (half * math.cos(tilt) - thick * math.sin(tilt)), 0.0, thick * math.cos(tilt) - half * math.sin(tilt)),
+        pos=(
+            side * (half * math.cos(tilt) - thick * math.sin(tilt)),
+            0.0,
+            thick * math.cos(tilt) - half * math.sin(tilt),
+        ),
         euler=(0.0, side * _PANEL_DEGREES, 0.0),
         rgba=_SKIN_RGBA,
     )
@@ -54,7 +58,9 @@ def _finger(name: str, side: int) -> BodyRow:
         pos=(0.0, side * 0.09, 0.0),
         joints=(JointRow(name, "hinge", (float(side), 0.0, 0.0), kp=30.0, kd=1.2, armature=0.004),),
         geoms=(
-            GeomRow("capsule", size=(0.012,), mass=0.03, fromto=(0.0, 0.0, 0.0, *knuckle), touches=False, rgba=_SKIN_RGBA),
+            GeomRow(
+                "capsule", size=(0.012,), mass=0.03, fromto=(0.0, 0.0, 0.0, *knuckle), touches=False, rgba=_SKIN_RGBA
+            ),
             GeomRow("capsule", size=(0.016,), mass=0.04, fromto=(*knuckle, 0.0, side * 0.005, -0.235), rgba=_SKIN_RGBA),
         ),
         weightless=True,

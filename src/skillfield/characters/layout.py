@@ -112,9 +112,9 @@ class Layout:
             value = joint_pos[..., column : column + width]
             qpos[..., where] = quat_from_rotvec(value) if ball else value
             column += width
-        for number, where in enumerate(self._object_q):
-            qpos[..., where : where + 3] = object_pos[..., number, :]
-            qpos[..., where + 3 : where + 7] = object_quat[..., number, :]
+        for number, start in enumerate(self._object_q):
+            qpos[..., start : start + 3] = object_pos[..., number, :]
+            qpos[..., start + 3 : start + 7] = object_quat[..., number, :]
         return qpos
 
     def difference(self, start: Tensor, end: Tensor) -> Tensor:

@@ -41,7 +41,7 @@ class Bench:
         rates, shares = result["samples_per_second"], result["training_share"]
         print(f"{result['task']}: {result['num_envs']} worlds, {result['cores']} cores")
         for name, rate in rates.items():
-            print(f"  {name:<12} {rate:>10,.0f} samples/s   best of {result['repeats']}, median {result['median'][name]:,.0f}")
+            print(f"  {name:<12} {rate:>10,.0f} samples/s   (median {result['median'][name]:,.0f})")
         print("  training time: " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items()))
         print(f"  peak memory: {result['peak_memory_mb']:,.0f} MB")
         return 0

@@ -1,7 +1,7 @@
 """`skillfield demo`: the whole story on a laptop."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -32,7 +32,7 @@ class Demo:
         """Tell the story."""
         began = time.perf_counter()
         console = Console()
-        folder = self.out or new_run_folder(preset("starter"))
+        folder = self.out or new_run_folder(replace(preset("starter"), seed=self.seed))
         console.print(
             "A floating hand learns five ball skills from five noisy demonstrations of about a second each "
             f"({self.minutes:g} min on this CPU)."

@@ -32,13 +32,18 @@ def main(arguments: list[str] | None = None) -> int:
     module = importlib.import_module(f"skillfield.cli.{module_name}")
     rest = arguments[len(name.split()) :]
     try:
-        command = module.parse(rest) if hasattr(module, "parse") else tyro.cli(
-            getattr(module, class_name), args=rest, prog=f"skillfield {name}"
+        command = (
+            module.parse(rest)
+            if hasattr(module, "parse")
+            else tyro.cli(getattr(module, class_name), args=rest, prog=f"skillfield {name}")
         )
         return command.run()
     except SkillfieldError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt as stopped:
+        print(f"interrupted {stopped}".rstrip(), file=sys.stderr)
+        return 130
     except BrokenPipeError:
         return 0
 
@@ -63,7 +68,10 @@ def _help(arguments: list[str]) -> int:
         known = [name for name in COMMANDS if name.startswith(arguments[0] + " ")]
         wanted = " ".join(arguments[:2]) if known else arguments[0]
         print(f"error: unknown command '{wanted}'; known: {', '.join(known or COMMANDS)}\n", file=stream)
-    print("skillfield: teach simulated characters interaction skills from a few short, noisy demonstrations.\n", file=stream)
+    print(
+        "skillfield: teach simulated characters interaction skills from a few short, noisy demonstrations.\n",
+        file=stream,
+    )
     width = max(map(len, COMMANDS))
     for name, (_, _, summary) in COMMANDS.items():
         print(f"  skillfield {name:<{width}}  {summary}", file=stream)

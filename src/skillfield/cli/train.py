@@ -86,9 +86,33 @@ class Train:
 
 def parse(arguments: list[str]) -> Train:
     """Read the command line, with the named task's preset as defaults."""
+    _refuse_changes_to_a_resumed_run(arguments)
     named = [argument for argument in arguments if argument in TASKS]
-    config = preset(named[0] if named else "starter")
-    default = Train(task=config.task, num_envs=config.num_envs, threads=config.threads, env=config.env, ppo=config.ppo)
-    chosen = tyro.cli(Train, args=arguments, default=default, prog="skillfield train")
-    preset(chosen.task, chosen.method)  # an unknown name is an error of ours, with the list of known ones
-    return chosen
+    method = _value_of("--method", arguments)
+    config = preset(named[0] if named else "starter", method or "sm")
+    default = Train(
+        task=config.task,
+        method=config.method,
+        num_envs=config.num_envs,
+        threads=config.threads,
+        env=config.env,
+        ppo=config.ppo,
+    )
+    return tyro.cli(Train, args=arguments, default=default, prog="skillfield train")
+
+
+def _value_of(option: str, arguments: list[str]) -> str | None:
+    """What follows `--option` or `--option=`; tyro reads it too, but its defaults depend on it."""
+    for number, argument in enumerate(arguments):
+        if argument == option and number + 1 < len(arguments):
+            return arguments[number + 1]
+        if argument.startswith(f"{option}="):
+            return argument.removeprefix(f"{option}=")
+    return None
+
+
+def _refuse_changes_to_a_resumed_run(arguments: list[str]) -> None:
+    options = [argument.split("=")[0] for argument in arguments if argument.startswith("--")]
+    changes = sorted(set(options) - {"--resume", "--minutes", "--samples", "--help"})
+    if "--resume" in options and changes:
+        raise ConfigError(f"--resume goes on with the run as it is; only a new budget may be given, not {changes}")

@@ -52,13 +52,14 @@ def load_clip(path: Path) -> Clip:
     if missing or extra:
         raise ClipError(f"{path}: missing columns {missing}, unknown columns {extra}")
     try:
-        return Clip(
+        fields: dict[str, Any] = {
             **{array: columns[array].astype(np.float32) for array in _ARRAYS},
             **{names: tuple(str(name) for name in columns[names]) for names in _NAMES},
             **{text: str(columns[text]) for text in _TEXTS},
-            valid=columns["valid"].astype(bool),
-            fps=float(columns["fps"]),
-        )
+            "valid": columns["valid"].astype(bool),
+            "fps": float(columns["fps"]),
+        }
+        return Clip(**fields)
     except (ClipError, TypeError, ValueError) as problem:  # the last two: text for numbers, one value for many
         raise ClipError(f"{path}: {problem}") from None
 

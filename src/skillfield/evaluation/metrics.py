@@ -88,15 +88,13 @@ def evaluate_policy(make_env: MakeEnv, model: ActorCritic, plan: TrialPlan, tria
     )
 
 
-def success_rate(
-    make_env: MakeEnv, model: ActorCritic, plan: TrialPlan, trials: int, seed: int
-) -> dict[str, Tensor]:
+def success_rate(make_env: MakeEnv, model: ActorCritic, plan: TrialPlan, trials: int, seed: int) -> dict[str, Tensor]:
     """Outcome of every trial, per skill, started in random reference states of that skill.  [trials] bool each"""
     generator = torch.Generator().manual_seed(seed)
     motion = make_env(1).motion
     clips, frames = [], []
-    for skill in plan.skills:
-        clip, frame = _random_frames(motion, plan, skill, trials, generator)
+    for name in plan.skills:
+        clip, frame = _random_frames(motion, plan, name, trials, generator)
         clips.append(clip)
         frames.append(frame)
     skill = torch.arange(len(plan.skills)).repeat_interleave(trials)

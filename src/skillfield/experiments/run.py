@@ -1,5 +1,6 @@
 """One run: its configuration, its folder, and the objects that it is made of."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -38,18 +39,17 @@ class RunConfig:
     env: EnvConfig = field(default_factory=EnvConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
 
-    @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self, skills: Sequence[str]) -> dict[str, Any]:
         """What a checkpoint of this run belongs to."""
-        return {"task": self.task, "method": self.method, "skills": list(task(self.task).skills)}
+        return {"task": self.task, "method": self.method, "skills": list(skills)}
 
 
-def preset(task_name: str, method_name: str = "sm") -> RunConfig:
+def preset(of: str | Task, method_name: str = "sm") -> RunConfig:
     """The settings that train a task well."""
-    chosen = task(task_name)
+    chosen = task(of) if isinstance(of, str) else of
     switches = method(method_name)
     return RunConfig(
-        task=task_name,
+        task=chosen.name,
         method=method_name,
         num_envs=chosen.num_envs,
         budget=Budget(minutes=chosen.minutes),
@@ -66,9 +66,7 @@ def save_config(config: RunConfig, run: Path) -> None:
 def load_config(run: Path) -> RunConfig:
     """Read config.json of a run folder."""
     path = run / "config.json"
-    config = from_dict(RunConfig, read_json(path, ConfigError), str(path))
-    task(config.task)
-    return config
+    return from_dict(RunConfig, read_json(path, ConfigError), str(path))
 
 
 def build_env(
@@ -81,9 +79,9 @@ def build_env(
     return ImitationEnv(engine, ReferenceStateInitialisation(motion), config.env)
 
 
-def build_ppo(config: RunConfig) -> PPO:
+def build_ppo(config: RunConfig, chosen: Task | None = None) -> PPO:
     """Environment, networks and learner of a run, seeded."""
     torch.manual_seed(config.seed)
-    env = build_env(task(config.task), config)
+    env = build_env(chosen or task(config.task), config)
     model = ActorCritic(env.observation_size, env.num_actions, config.ppo.hidden)
     return PPO(env, model, config.ppo)

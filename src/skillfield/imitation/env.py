@@ -109,8 +109,9 @@ class ImitationEnv:
         row = self.motion.row(self.clip, self.frame + (self.progress - self.masked).clamp_min(0))
         scored = (self.progress > self.masked) & self.motion.valid[row]
         reference = self.motion.kinematics(row)
+        root_pos_w = state.body_pos_w[:, self._root]
         failure = state.diverged | failed(
-            self.config.termination, state.body_pos_w[:, self._root], state.object_pos_w, reference.object_pos_w
+            self.config.termination, root_pos_w, state.object_pos_w, reference.object_pos_w, scored
         )
         return torch.where(scored, self._reward(state, reference, row), 0.0), scored, failure
 
@@ -144,7 +145,9 @@ class ImitationEnv:
 
     def snapshot(self) -> dict[str, Tensor]:
         """Everything needed to go on from here bit for bit."""
-        own = {name: getattr(self, name).clone() for name in ("clip", "frame", "masked", "progress", "_limit", "_return")}
+        own = {
+            name: getattr(self, name).clone() for name in ("clip", "frame", "masked", "progress", "_limit", "_return")
+        }
         return own | self.engine.snapshot()
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
@@ -183,9 +186,7 @@ class ImitationEnv:
         if self.config.reward == "dm":
             return deepmimic_reward(current, reference, self.config.deepmimic, self._layout)
         tracking = tracking_exponent(current, reference, self.config.weights, self._layout)
-        contacts = contact_graph_error(
-            state.contact_pairs, self.motion.contact_pairs[row], self.config.contact_weights
-        )
+        contacts = contact_graph_error(state.contact_pairs, self.motion.contact_pairs[row], self.config.contact_weights)
         return skillmimic_reward(tracking, contacts)
 
     def _count(self, reward: Tensor, scored: Tensor, terminated: Tensor, truncated: Tensor) -> None:

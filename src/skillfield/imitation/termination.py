@@ -10,7 +10,7 @@ __all__ = ["Termination", "failed"]
 
 @dataclass(frozen=True)
 class Termination:
-    """What counts as a failure. The paper ends an episode only when the root falls under 0.3 m."""
+    """What counts as a failure. The released code ends an episode only when the root falls under 0.3 m."""
 
     min_root_height: float | None = 0.3
     """Metres; None never ends an episode for it."""
@@ -23,6 +23,7 @@ def failed(
     root_pos_w: Tensor,  # [E, 3]
     object_pos_w: Tensor,  # [E, O, 3]
     reference_object_pos_w: Tensor,  # [E, O, 3]
+    scored: Tensor,  # [E] bool: where there is a reference to be far from
 ) -> Tensor:
     """Which environments have failed.  [E] bool"""
     result = torch.zeros(len(root_pos_w), dtype=torch.bool, device=root_pos_w.device)
@@ -30,5 +31,5 @@ def failed(
         result |= root_pos_w[:, 2] < rule.min_root_height
     if rule.max_object_distance is not None and object_pos_w.shape[1]:
         far = (object_pos_w - reference_object_pos_w).norm(dim=-1) > rule.max_object_distance
-        result |= far.any(dim=1)
+        result |= far.any(dim=1) & scored
     return result

@@ -169,6 +169,8 @@ def _load_into(model: ActorCritic, tensors: dict[str, Tensor], path: Path) -> No
 
 
 def _forget_old(run: Path) -> None:
-    complete = sorted(path for path in (run / "checkpoints").iterdir() if path.is_dir() and not path.name.startswith("."))
+    complete = sorted(
+        path for path in (run / "checkpoints").iterdir() if path.is_dir() and not path.name.startswith(".")
+    )
     for path in complete[:-_KEEP]:
         shutil.rmtree(path, ignore_errors=True)

@@ -116,7 +116,8 @@ def _skill_reward(ppo: PPO) -> dict[str, float]:
     mean = (statistics.reward / statistics.steps.clamp_min(1)).tolist()
     seen = statistics.steps.tolist()
     return {
-        skill: value if count else math.nan for skill, value, count in zip(ppo.env.motion.skills, mean, seen, strict=True)
+        skill: value if count else math.nan
+        for skill, value, count in zip(ppo.env.motion.skills, mean, seen, strict=True)
     }
 
 

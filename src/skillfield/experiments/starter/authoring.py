@@ -83,7 +83,12 @@ class Dribble:
             return self.ball_height(phase) + PALM_TO_BALL
         away = self.period - self.touch_time
         return PALM_TO_BALL + _hermite(
-            (phase - self.touch_time) / away, self.release, -0.8 * self.push_speed, self.catch, 0.6 * self.meet_speed, away
+            (phase - self.touch_time) / away,
+            self.release,
+            -0.8 * self.push_speed,
+            self.catch,
+            0.6 * self.meet_speed,
+            away,
         )
 
 
@@ -109,7 +114,9 @@ def author_noisy(seed: int = 7) -> dict[str, Motion]:
     return {skill: degrade(motion, rng) for skill, motion in author_clean().items()}
 
 
-def degrade(motion: Motion, rng: np.random.Generator, drift: float = 0.012, jitter: float = 0.003, lag: int = 1) -> Motion:
+def degrade(
+    motion: Motion, rng: np.random.Generator, drift: float = 0.012, jitter: float = 0.003, lag: int = 1
+) -> Motion:
     """What motion capture does to a demonstration.
 
     drift: slow wander of the ball (metres, one spread); the hand wanders by half of it.
@@ -142,7 +149,7 @@ def to_clip(skill: str, motion: Motion, source: str) -> Clip:
         root_quat=_quat_roll_pitch(motion.roll_pitch).astype(np.float32),
         joint_pos=np.stack((motion.grip, motion.grip), axis=1).astype(np.float32),
         object_pos=motion.ball[:, None].astype(np.float32),
-        object_quat=np.tile(np.float32([1, 0, 0, 0]), (frames, 1, 1)),
+        object_quat=np.tile(np.array([1, 0, 0, 0], dtype=np.float32), (frames, 1, 1)),
         contacts=motion.touching[:, None].astype(np.float32),
         joint_names=("finger_left", "finger_right"),
         object_names=("ball",),
@@ -170,7 +177,10 @@ def _gather(fly_seconds: float = 0.12, settle_frames: int = 4) -> Motion:
     cycle = _FORWARD
     fly, close = round(fly_seconds * POLICY_HZ), round(cycle.cushion_time * POLICY_HZ)
     phase = np.concatenate(
-        (cycle.period - np.arange(fly, 0, -1) * _DT, np.minimum(np.arange(close + settle_frames) * _DT, cycle.cushion_time))
+        (
+            cycle.period - np.arange(fly, 0, -1) * _DT,
+            np.minimum(np.arange(close + settle_frames) * _DT, cycle.cushion_time),
+        )
     )
     closed = np.clip((np.arange(len(phase)) - fly) / close, 0.0, 1.0)
     zeros = np.zeros(len(phase))
@@ -189,10 +199,14 @@ def _hold(seconds: float, lift: float = 0.35, lift_frames: int = 20) -> Motion:
     extra = round(seconds * POLICY_HZ) - len(start.grip)
     up = lift * _smooth(np.clip(np.arange(1, extra + 1) / lift_frames, 0.0, 1.0))
     rise = np.column_stack((np.zeros((extra, 2)), up))
-    return _append(start, palm=start.palm[-1] + rise, grip=np.full(extra, GRIP_CLOSED), ball=start.ball[-1] + rise, touching=1.0)
+    return _append(
+        start, palm=start.palm[-1] + rise, grip=np.full(extra, GRIP_CLOSED), ball=start.ball[-1] + rise, touching=1.0
+    )
 
 
-def _toss(still_seconds: float, speed: float = 2.2, swing_frames: int = 9, open_frames: int = 4, fly_seconds: float = 0.4) -> Motion:
+def _toss(
+    still_seconds: float, speed: float = 2.2, swing_frames: int = 9, open_frames: int = 4, fly_seconds: float = 0.4
+) -> Motion:
     """Gather the ball, keep it still for half a second, then swing ahead and let it go. It does not loop."""
     gathered = _gather()
     still = round(still_seconds * POLICY_HZ)
@@ -218,7 +232,9 @@ def _toss(still_seconds: float, speed: float = 2.2, swing_frames: int = 9, open_
     opening = np.clip(np.arange(1, fly + 1) / open_frames, 0.0, 1.0)
     coast = open_frames * _DT
     brake = np.clip((time - coast) / 0.2, 0.0, 1.0)
-    way = np.where(time <= coast, speed * time, speed * coast + _hermite(brake, 0.0, speed, 0.5 * speed * 0.2, 0.0, 0.2))
+    way = np.where(
+        time <= coast, speed * time, speed * coast + _hermite(brake, 0.0, speed, 0.5 * speed * 0.2, 0.0, 0.2)
+    )
     palm = np.column_stack((way, np.zeros(fly), 0.1 * _smooth(np.clip(time / 0.25, 0.0, 1.0))))
     return _append(
         swung,
@@ -239,7 +255,7 @@ def _append(motion: Motion, palm: Array, grip: Array, ball: Array, touching: flo
     )
 
 
-def _falling(height: float, time: Array) -> Array:
+def _falling(height: float, time: NDArray[np.floating]) -> Array:
     """Height of a ball dropped from `height`, with its first bounce."""
     impact = math.sqrt(2 * _G * (height - BALL.radius))
     fallen = impact / _G
@@ -282,7 +298,12 @@ def _quat_roll_pitch(roll_pitch: Array) -> Array:
     """Rx(roll) · Ry(pitch) as w, x, y, z.  [T, 4]"""
     roll, pitch = (roll_pitch / 2).T
     return np.stack(
-        (np.cos(roll) * np.cos(pitch), np.sin(roll) * np.cos(pitch), np.cos(roll) * np.sin(pitch), np.sin(roll) * np.sin(pitch)),
+        (
+            np.cos(roll) * np.cos(pitch),
+            np.sin(roll) * np.cos(pitch),
+            np.cos(roll) * np.sin(pitch),
+            np.sin(roll) * np.sin(pitch),
+        ),
         axis=1,
     )
 

@@ -38,7 +38,7 @@ def starter() -> Task:
         ppo=PPOConfig(
             hidden=(128, 96),
             horizon=16,
-            minibatch=2048,
+            minibatch=1024,
             epochs=3,
             learning_rate=5e-4,
             learning_rate_final=5e-5,
