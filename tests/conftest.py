@@ -12,7 +12,7 @@ from skillfield.characters import Character, hand
 from skillfield.clips import Clip
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.termination import Termination
-from skillfield.reference import ReferenceMotion, ReferenceStateInitialisation, Starts
+from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion, Starts, TrackingWeights
 from skillfield.simulation import CpuEngine, SimulationState
 
 torch.set_num_threads(1)
@@ -149,7 +149,8 @@ def make_env(hand_character: Character) -> Callable[..., ImitationEnv]:
         motion = ReferenceMotion(clips, hand_character, skills)
         engine = (PuppetEngine if puppet else CpuEngine)(hand_character, num_envs, 1)
         config = config or EnvConfig(termination=Termination(min_root_height=None))
-        return ImitationEnv(engine, ReferenceStateInitialisation(motion), config)
+        sampler = AugmentedSampler(motion, engine.character, TrackingWeights(), Augmentation())
+        return ImitationEnv(engine, sampler, config)
 
     return make
 
@@ -164,7 +165,8 @@ def begin() -> Callable[..., None]:
         clips, frames = torch.tensor(clip), torch.tensor(frame)
         row = env.motion.row(clips, frames)
         waits = torch.tensor(masked) if masked is not None else torch.zeros_like(row)
-        env.start(torch.arange(env.num_envs), Starts(env.motion.qpos[row], env.motion.qvel[row], clips, frames, waits))
+        starts = Starts(env.motion.qpos[row], env.motion.qvel[row], clips, frames, waits, row)
+        env.start(torch.arange(env.num_envs), starts)
 
     return start
 

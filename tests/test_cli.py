@@ -45,7 +45,7 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
         (["dance"], "unknown command 'dance'"),
         (["data", "dance"], "unknown command 'data dance'"),
         (["train", "golf"], "unknown task 'golf'; known: starter"),
-        (["train", "starter", "--method", "magic"], "unknown method 'magic'; known: sm, dm"),
+        (["train", "starter", "--method", "magic"], "unknown method 'magic'; known: sm, sm+nsi"),
         (["train", "starter", "--minutes", "-1"], "--minutes is -1.0"),
         (["train", "--resume", "nowhere"], "nowhere/config.json: no such file"),
         (["evaluate", "nowhere"], "nowhere/config.json: no such file"),

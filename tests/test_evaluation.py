@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from skillfield.characters import hand
 from skillfield.errors import ConfigError
 from skillfield.evaluation.metrics import evaluate_policy, normalised_reward, starts_at, wilson_interval
 from skillfield.evaluation.rollout import Trials
 from skillfield.evaluation.success import DribbleRule, HoldRule, TossRule
-from skillfield.experiments.run import RunConfig, build_env, preset
+from skillfield.experiments.run import RunConfig, build_env, build_motion, preset
 from skillfield.experiments.tasks import starter
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
@@ -97,7 +98,8 @@ def test_wilson_interval_is_the_textbook_one() -> None:
 
 
 def make_env(count: int) -> ImitationEnv:
-    return build_env(starter(), config(), count)
+    character = hand()
+    return build_env(config(), build_motion(starter(), character), character, count, None)
 
 
 def config() -> RunConfig:

@@ -21,9 +21,10 @@ from skillfield.imitation.observations import observation_size, observe
 from skillfield.imitation.rewards import DeepMimicWeights, contact_graph_error, deepmimic_reward, skillmimic_reward
 from skillfield.imitation.termination import Termination, failed
 from skillfield.reference import (
+    Augmentation,
+    AugmentedSampler,
     Kinematics,
     ReferenceMotion,
-    ReferenceStateInitialisation,
     TrackingWeights,
     tracking_error,
     tracking_exponent,
@@ -667,11 +668,16 @@ def test_a_slow_clip_is_followed_at_the_rate_of_the_policy(make_clip: MakeClip, 
     torch.testing.assert_close(slow.qvel, fast.qvel, rtol=0, atol=0.1)
 
 
+def plain_sampler(motion: ReferenceMotion, character: Character) -> AugmentedSampler:
+    """Every augmentation off: reference state initialisation."""
+    return AugmentedSampler(motion, character, TrackingWeights(), Augmentation())
+
+
 def test_starts_are_present_frames_with_a_future(make_clip: MakeClip, hand_character: Character) -> None:
     """No episode starts in a missing frame or in the last frame of a clip; every other frame is used."""
     clips = [missing(make_clip(6), [2]), make_clip(4, skill="throw")]
     motion = ReferenceMotion(clips, hand_character, ["sway", "throw"])
-    starts = ReferenceStateInitialisation(motion).sample(4000)
+    starts = plain_sampler(motion, hand_character).sample(4000)
     drawn = set(zip(starts.clip.tolist(), starts.frame.tolist(), strict=True))
     assert drawn == {(0, 0), (0, 1), (0, 3), (0, 4), (1, 0), (1, 1), (1, 2)}
     row = motion.row(starts.clip, starts.frame)
@@ -684,7 +690,7 @@ def test_skills_are_drawn_alike(make_clip: MakeClip, hand_character: Character) 
     """A skill with three long clips is practised as often as one with a single short clip."""
     clips = [make_clip(40), make_clip(30), make_clip(20), make_clip(4, skill="throw")]
     motion = ReferenceMotion(clips, hand_character, ["sway", "throw"])
-    starts = ReferenceStateInitialisation(motion).sample(6000)
+    starts = plain_sampler(motion, hand_character).sample(6000)
     share = torch.bincount(starts.clip, minlength=4) / 6000
     torch.testing.assert_close(share, torch.tensor([1 / 6, 1 / 6, 1 / 6, 1 / 2]), rtol=0, atol=0.03)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from skillfield.errors import CheckpointError
 from skillfield.experiments.run import RunConfig, build_ppo, preset
 from skillfield.experiments.tasks import starter
-from skillfield.imitation import StepResult
+from skillfield.imitation import EnvConfig, StepResult
 from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume, save_checkpoint
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.normalisation import RunningNormaliser, ValueScale
@@ -27,6 +27,8 @@ class PointEnv:
 
     observation_size, num_actions, num_envs = 1, 1, 256
     device = torch.device("cpu")
+    config = EnvConfig()
+    sampling_seconds = 0.0
 
     def reset(self) -> Tensor:
         self.x = 4 * torch.rand(self.num_envs) - 2
@@ -43,7 +45,7 @@ class PointEnv:
         self.x[finished] = 4 * torch.rand(len(finished)) - 2
         self.t[finished] = 0
         none = torch.zeros_like(over)
-        return StepResult(self.x.unsqueeze(1).clone(), reward, ~none, none, over, finished, final)
+        return StepResult(self.x.unsqueeze(1).clone(), reward, ~none, ~none, none, over, finished, final)
 
 
 def small_run(**changes: object) -> RunConfig:

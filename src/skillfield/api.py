@@ -6,17 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from safetensors.torch import save_file
 
 from skillfield.errors import ConfigError
 from skillfield.evaluation import Evaluation, evaluate_policy
-from skillfield.experiments.run import RunConfig, build_env, build_ppo, load_config, preset, save_config
+from skillfield.experiments.run import RunConfig, build_env, build_motion, build_ppo, load_config, preset, save_config
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task as find_task
-from skillfield.files import write_json
+from skillfield.files import atomic_file, write_json
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume
+from skillfield.learning.history_encoder import HistoryEncoder
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.training import Budget, TrainingStatus, train_loop
+from skillfield.reference import Augmentation, AugmentedSampler
 from skillfield.reporting.logs import MetricsLog
 from skillfield.reporting.progress import Progress, ProgressState
 
@@ -73,6 +76,7 @@ def train_run(
     identity = config.identity(ppo.env.motion.skills)
     counters = resume(latest_checkpoint(run), ppo, identity) if resumed else Counters()
     save_config(config, run)
+    _save_reference(ppo.env, run)
     title = f"{config.task} · {config.method} · seed {config.seed}"
     display = Progress(title, list(ppo.env.motion.skills)) if progress else nullcontext()
     with MetricsLog(run) as log, display as shown:
@@ -90,7 +94,7 @@ def evaluate(run: Path | str, trials: int = 256, seed: int = 0, *, task: Task | 
     config = load_config(run)
     chosen = task or find_task(config.task)
     model = load_policy(run, task=chosen)
-    result = evaluate_policy(env_factory(chosen, config), model, chosen.trials, trials, seed)
+    result = evaluate_policy(env_factory(chosen, config, model), model, chosen.trials, trials, seed)
     write_json(run / "evaluation.json", result.to_dict())
     return result
 
@@ -105,14 +109,30 @@ def load_policy(run: Path | str, *, task: Task | None = None) -> ActorCritic:
     return model.eval()
 
 
-def env_factory(chosen: Task, config: RunConfig) -> Callable[[int], ImitationEnv]:
-    """Environments of any size for testing one run, sharing one compiled character.
+def env_factory(chosen: Task, config: RunConfig, model: ActorCritic) -> Callable[[int], ImitationEnv]:
+    """Environments of any size for testing one run's policy, sharing one compiled character.
 
     Whatever a policy was trained with, it is scored with the SkillMimic reward, which lies between 0 and 1.
     """
     character = chosen.character()
-    scored = replace(config, env=replace(config.env, reward="sm"))
-    return lambda num_envs: build_env(chosen, scored, num_envs, character)
+    motion = build_motion(chosen, character)
+    scored = replace(config, env=replace(config.env, reward="sm"), augmentation=Augmentation())
+    encoder = model.encoder if isinstance(model.encoder, HistoryEncoder) else None
+    return lambda num_envs: build_env(scored, motion, character, num_envs, encoder)
+
+
+def _save_reference(env: ImitationEnv, run: Path) -> None:
+    """What the run imitates: its clips in row order, and the stitched graph over them, for reports."""
+    motion, sampler = env.motion, env.sampler
+    rows = zip(motion.names, motion.skill.tolist(), motion.length.tolist(), strict=True)
+    clips = [{"name": name, "skill": motion.skills[skill], "length": length} for name, skill, length in rows]
+    write_json(run / "clips.json", clips)
+    if isinstance(sampler, AugmentedSampler):
+        for note in sampler.notes:
+            print(f"note: {note}")
+        if sampler.graph is not None:
+            with atomic_file(run / "graph.safetensors") as temporary:
+                save_file({name: value.cpu() for name, value in sampler.graph.tensors().items()}, temporary)
 
 
 def _reporter(log: MetricsLog, shown: Progress | None) -> Callable[[TrainingStatus], None]:

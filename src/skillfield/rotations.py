@@ -6,10 +6,12 @@ from torch import Tensor
 __all__ = [
     "axes_xz",
     "heading_cos_sin",
+    "quat_about_z",
     "quat_conjugate",
     "quat_from_rotvec",
     "quat_multiply",
     "quat_rotate",
+    "rotate_about_z",
     "rotate_heading_inverse",
     "rotvec_between",
     "rotvec_from_quat",
@@ -40,7 +42,7 @@ def quat_multiply(a: Tensor, b: Tensor) -> Tensor:
 
 def quat_rotate(q: Tensor, v: Tensor) -> Tensor:
     """The vector v turned by q."""
-    u = q[..., 1:].expand_as(v) if q.dim() == v.dim() else q[..., 1:]
+    u = q[..., 1:].expand_as(v)
     t = 2.0 * torch.linalg.cross(u, v)
     return v + q[..., :1] * t + torch.linalg.cross(u, t)
 
@@ -85,8 +87,21 @@ def heading_cos_sin(q: Tensor) -> Tensor:
 
 def rotate_heading_inverse(cos_sin: Tensor, v: Tensor) -> Tensor:
     """Turn world vectors by minus the heading, so that x points ahead."""
+    return rotate_about_z(cos_sin * cos_sin.new_tensor([1.0, -1.0]), v)
+
+
+def quat_about_z(cos_sin: Tensor) -> Tensor:
+    """Quaternion of a turn about the vertical, from the cosine and sine of its angle."""
+    c, s = cos_sin.unbind(-1)
+    half = 0.5 * torch.atan2(s, c)
+    zero = torch.zeros_like(half)
+    return torch.stack((half.cos(), zero, zero, half.sin()), dim=-1)
+
+
+def rotate_about_z(cos_sin: Tensor, v: Tensor) -> Tensor:
+    """Turn vectors about the vertical by the angle of this cosine and sine."""
     c, s = cos_sin[..., 0], cos_sin[..., 1]
     while c.dim() < v.dim() - 1:
         c, s = c.unsqueeze(-1), s.unsqueeze(-1)
     x, y, z = v.unbind(-1)
-    return torch.stack((c * x + s * y, c * y - s * x, z), dim=-1)
+    return torch.stack((c * x - s * y, c * y + s * x, z), dim=-1)

@@ -10,7 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skillfield.rotations import axes_xz, quat_from_rotvec, quat_multiply, rotvec_between
+from skillfield.rotations import (
+    axes_xz,
+    heading_cos_sin,
+    quat_about_z,
+    quat_from_rotvec,
+    quat_multiply,
+    rotvec_between,
+)
 
 __all__ = ["Layout", "RootKind", "joint_columns", "root_kind"]
 
@@ -91,6 +98,24 @@ class Layout:
         character_joints = [*root_joints, *joints]
         self.joint_dofs = index([d for j in joints for d in _dofs_of(model, j)])
         """Degrees of freedom behind the joint columns, in their order.  [J]"""
+        self.joint_qpos = torch.cat([where for where, _ in self._joint_q]) if joints else index([])
+        """Position coordinates of the joints; four for a ball joint, whose orientation they are."""
+        root_dofs = [d for j in root_joints for d in _dofs_of(model, j)]
+        object_dofs = [_dofs_of(model, _joints_of(model, body)[0]) for body in objects]
+        self.fields = {
+            "root_pos": index(root_dofs[:3]),
+            "root_rot": index(root_dofs[3:]),
+            "joint": self.joint_dofs,
+            "object_pos": index([d for dofs in object_dofs for d in dofs[:3]]),
+            "object_rot": index([d for dofs in object_dofs for d in dofs[3:]]),
+        }
+        """Degrees of freedom by what they move."""
+        self._moved_q = index([[q, q + 1] for q in [*([first] if root_joints else []), *self._object_q]]).reshape(-1, 2)
+        moved = [*([root_dofs[0]] if root_joints else []), *(dofs[0] for dofs in object_dofs)]
+        self._moved_d = index([[d, d + 1] for d in moved]).reshape(-1, 2)
+        turned = [q + 3 for q in [*([first] if self._kind == "free" else []), *self._object_q]]
+        self._turned_q = index([[q, q + 1, q + 2, q + 3] for q in turned]).reshape(-1, 4)
+
         scalars = [j for j in character_joints if model.jnt_type[j] == _HINGE]
         quats = [j for j in character_joints if model.jnt_type[j] in (_FREE, _BALL)]
         self._rotation_scalar_q = index([int(model.jnt_qposadr[j]) for j in scalars])
@@ -126,6 +151,10 @@ class Layout:
             change[..., self._quat_d] = rotvec_between(start[..., self._quat_q], end[..., self._quat_q])
         return change
 
+    def rotations(self, qpos: Tensor) -> tuple[Tensor, Tensor]:
+        """The character's hinge angles and its orientations, the root's included.  [..., h], [..., g, 4]"""
+        return qpos[..., self._rotation_scalar_q], qpos[..., self._rotation_quat_q]
+
     def rotation_difference(self, start: Tensor, end: Tensor) -> Tensor:
         """The same for the character's rotations alone, the root's included: the rotation term of the reward."""
         scalars = end[..., self._rotation_scalar_q] - start[..., self._rotation_scalar_q]
@@ -133,6 +162,42 @@ class Layout:
             return scalars
         turns = rotvec_between(start[..., self._rotation_quat_q], end[..., self._rotation_quat_q])
         return torch.cat((scalars, turns.flatten(-2)), dim=-1)
+
+    def plane_frame(self, qpos: Tensor) -> tuple[Tensor, Tensor]:
+        """Where the root stands in the ground plane and where it heads: x, y and the heading's cosine and sine.
+
+        A gantry cannot turn, so its frame never does; a fixed root has the world's frame.
+        """
+        ahead = qpos.new_tensor([1.0, 0.0]).expand(*qpos.shape[:-1], 2)
+        if self._kind == "fixed":
+            return torch.zeros_like(ahead), ahead
+        if self._kind == "free":
+            ahead = heading_cos_sin(qpos[..., self._root_q[3:]])
+        return qpos[..., self._root_q[:2]], ahead
+
+    def move_in_plane(
+        self, qpos: Tensor, qvel: Tensor, turn: Tensor, origin: Tensor, target: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Turn the whole scene about `origin` (x, y) by the angle with this cosine and sine; origin goes to target.
+
+        A free joint's angular velocity is in its own frame and stays; its linear velocity turns with the scene.
+        """
+        qpos, qvel = qpos.clone(), qvel.clone()
+        c, s = turn[..., 0].unsqueeze(-1), turn[..., 1].unsqueeze(-1)
+
+        def turned(xy: Tensor) -> Tensor:  # [..., n, 2]
+            x, y = xy.unbind(-1)
+            return torch.stack((c * x - s * y, s * x + c * y), dim=-1)
+
+        shifted = qpos[..., self._moved_q] - origin.unsqueeze(-2)
+        qpos[..., self._moved_q] = turned(shifted) + target.unsqueeze(-2)
+        qvel[..., self._moved_d] = turned(qvel[..., self._moved_d])
+        if len(self._turned_q):
+            about_z = quat_about_z(turn).unsqueeze(-2)
+            qpos[..., self._turned_q] = quat_multiply(
+                about_z.expand_as(qpos[..., self._turned_q]), qpos[..., self._turned_q]
+            )
+        return qpos, qvel
 
     def integrate(self, start: Tensor, change: Tensor) -> Tensor:
         """The inverse of `difference`: the position reached from `start` by `change`.  [..., Q]"""

@@ -23,6 +23,8 @@ class Bench:
 
     task: Annotated[str, tyro.conf.Positional] = "starter"
     """Which task."""
+    method: str = "sm"
+    """Which method."""
     seconds: float = 10.0
     """Time per measurement."""
     out: Path | None = None
@@ -32,14 +34,14 @@ class Bench:
 
     def run(self) -> int:
         """Measure."""
-        result = measure(self.task, self.seconds)
+        result = measure(self.task, self.method, self.seconds)
         if self.out:
             write_json(self.out, result)
         if self.json:
             print(json.dumps(result, indent=2))
             return 0
         rates, shares = result["samples_per_second"], result["training_share"]
-        print(f"{result['task']}: {result['num_envs']} worlds, {result['cores']} cores")
+        print(f"{result['task']}, {result['method']}: {result['num_envs']} worlds, {result['cores']} cores")
         for name, rate in rates.items():
             print(f"  {name:<12} {rate:>10,.0f} samples/s   (median {result['median'][name]:,.0f})")
         print("  training time: " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items()))
@@ -47,10 +49,10 @@ class Bench:
         return 0
 
 
-def measure(task: str, seconds: float, repeats: int = 5) -> dict[str, Any]:
+def measure(task: str, method: str, seconds: float, repeats: int = 5) -> dict[str, Any]:
     """Rates of the task's own preset. Repeated and interleaved, because machines are noisy."""
     torch.set_num_threads(1)
-    ppo = build_ppo(preset(task))
+    ppo = build_ppo(preset(task, method))
     env, model = ppo.env, ppo.model
     ppo.update(0.0)
     neutral = torch.zeros(env.num_envs, env.num_actions)
@@ -86,6 +88,7 @@ def measure(task: str, seconds: float, repeats: int = 5) -> dict[str, Any]:
                 shares = {name: value / sum(spent.values()) for name, value in spent.items()}
     return {
         "task": task,
+        "method": method,
         "num_envs": env.num_envs,
         "cores": os.cpu_count(),
         "repeats": repeats,

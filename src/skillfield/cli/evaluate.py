@@ -1,6 +1,7 @@
 """`skillfield evaluate`: measure a trained policy."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,12 +13,15 @@ from skillfield.api import evaluate
 from skillfield.evaluation import Evaluation
 from skillfield.reporting.tables import MetricTable
 
-__all__ = ["Evaluate", "evaluation_table"]
+__all__ = ["Evaluate", "evaluation_table", "transition_table"]
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Measure a trained policy: SR (success rate) and NR (normalised reward) per skill, as the paper defines them.
+    """Measure a trained policy as the paper does.
+
+    SR: success rate from reference states of the skill. εNSR: from the ε-neighbourhood of those. TSR: from reference
+    states of every other skill. NR: mean reward per frame, over all start frames.
 
     The result is printed and written to evaluation.json in the run folder.
     """
@@ -37,14 +41,32 @@ class Evaluate:
         if self.json:
             print(json.dumps(result.to_dict(), indent=2))
         else:
-            Console().print(evaluation_table(result, str(self.run_folder)).rich())
+            console = Console()
+            console.print(evaluation_table(result, str(self.run_folder)).rich())
+            console.print(transition_table(result).rich())
         return 0
 
 
 def evaluation_table(result: Evaluation, title: str) -> MetricTable:
-    """SR and NR per skill, with their average."""
+    """The four metrics per skill, with their averages."""
+    into = result.transitions_into()
     rows = {
-        skill: {"SR %": 100 * result.success_rate[skill], "NR": result.normalised_reward[skill]}
+        skill: {
+            "SR %": 100 * result.success_rate[skill],
+            "εNSR %": 100 * result.neighbourhood_rate[skill],
+            "TSR % (into it)": 100 * into.get(skill, math.nan),
+            "NR": result.normalised_reward[skill],
+        }
         for skill in result.success_rate
     }
     return MetricTable.of(rows, title=f"{title} · {result.trials} trials of {result.seconds:g} s per skill")
+
+
+def transition_table(result: Evaluation) -> MetricTable:
+    """TSR of every ordered pair: rows are where a trial starts, columns what is asked for."""
+    rows = {
+        source: {f"→ {target} %": 100 * rate for target, rate in targets.items()}
+        for source, targets in result.transition_rate.items()
+    }
+    columns = tuple(f"→ {skill} %" for skill in result.success_rate)
+    return MetricTable(columns, rows, title="TSR", heading="from", average=False)

@@ -14,6 +14,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "train": ("train", "Train", "teach a policy a task's skills from its demonstrations"),
     "evaluate": ("evaluate", "Evaluate", "measure a trained policy with the paper's metrics"),
     "render": ("render", "Render", "film a trained policy (MP4 or GIF)"),
+    "experiment": ("experiment", "RunExperiment", "run a table of the paper, row by row and seed by seed"),
     "tasks": ("tasks", "Tasks", "list tasks, their skills, and methods"),
     "data check": ("data", "DataCheck", "say what is wrong with clips, where, and how bad"),
     "data show": ("data", "DataShow", "summarise clips and draw a filmstrip of each"),

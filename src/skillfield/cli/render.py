@@ -56,7 +56,7 @@ def film_run(
     if seconds <= 0 or min(size) < 16:
         raise ConfigError(f"cannot film {seconds:g} s at {size[0]}×{size[1]}")
     model = load_policy(run)
-    env = env_factory(chosen, config)(1)
+    env = env_factory(chosen, config, model)(1)
 
     def pictures() -> Iterator[np.ndarray[Any, Any]]:
         for skill in skills or chosen.skills:

@@ -11,8 +11,10 @@ from skillfield.errors import ConfigError
 from skillfield.experiments.run import RunConfig, load_config, preset
 from skillfield.experiments.tasks import TASKS
 from skillfield.imitation import EnvConfig
+from skillfield.learning.history_encoder import EncoderConfig
 from skillfield.learning.ppo import PPOConfig
 from skillfield.learning.training import Budget
+from skillfield.reference import Augmentation
 
 __all__ = ["Train", "parse"]
 
@@ -44,7 +46,11 @@ class Train:
     threads: int = 0
     """Simulation threads; 0 takes every core."""
     env: EnvConfig = field(default_factory=EnvConfig)
-    """Reward and episodes."""
+    """Reward, episodes and memory."""
+    augmentation: Augmentation = field(default_factory=Augmentation)
+    """What starts are drawn from."""
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    """The history encoder."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     """Networks and optimisation."""
 
@@ -68,6 +74,8 @@ class Train:
             threads=self.threads,
             budget=self._budget() or config.budget,
             env=self.env,
+            augmentation=self.augmentation,
+            encoder=self.encoder,
             ppo=self.ppo,
         )
 
@@ -96,6 +104,8 @@ def parse(arguments: list[str]) -> Train:
         num_envs=config.num_envs,
         threads=config.threads,
         env=config.env,
+        augmentation=config.augmentation,
+        encoder=config.encoder,
         ppo=config.ppo,
     )
     return tyro.cli(Train, args=arguments, default=default, prog="skillfield train")

@@ -1,11 +1,14 @@
 """The paper's metrics over any number of trials, batched.
 
 SR, success rate: share of trials, started in reference states of the skill, that the skill's rule calls a success.
+εNSR: the same, started in the ε-neighbourhood of those states.
+TSR, transition success rate: the same, started in reference states of another skill; a matrix over ordered pairs.
 NR, normalised reward: mean over all start frames i of the mean reward from i to the clip's end.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -17,9 +20,10 @@ from skillfield.evaluation.rollout import Trials, run_trials
 from skillfield.evaluation.success import SuccessRule
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
-from skillfield.reference import ReferenceMotion, Starts
+from skillfield.reference import Neighbourhood, ReferenceMotion, Starts
+from skillfield.reference.neighbourhood import neighbour
 
-__all__ = ["Evaluation", "TrialPlan", "evaluate_policy", "normalised_reward", "success_rate", "wilson_interval"]
+__all__ = ["Evaluation", "Judge", "TrialPlan", "evaluate_policy", "normalised_reward", "starts_at", "wilson_interval"]
 
 _BATCH = 2048  # trials simulated at once
 
@@ -36,6 +40,8 @@ class TrialPlan:
     """Length of an execution (paper: 10 s for BallPlay-M)."""
     start_before: Mapping[str, float] = field(default_factory=dict)
     """Latest start in a skill's clip, seconds, where the skill ends: a throw cannot be judged from its flight on."""
+    box: Neighbourhood = field(default_factory=Neighbourhood)
+    """ε of the neighbourhood test (paper: as in training)."""
 
     @property
     def skills(self) -> tuple[str, ...]:
@@ -45,75 +51,128 @@ class TrialPlan:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures per skill. Rates are shares, 0 to 1."""
+    """Figures per skill. Rates are shares, 0 to 1; intervals are 95 % Wilson intervals."""
 
     trials: int
-    """Per skill."""
+    """Per skill, and per ordered pair of skills."""
     seconds: float
     seed: int
     success_rate: dict[str, float]
     success_interval: dict[str, tuple[float, float]]
-    """95 % Wilson interval of each success rate."""
+    neighbourhood_rate: dict[str, float]
+    neighbourhood_interval: dict[str, tuple[float, float]]
+    transition_rate: dict[str, dict[str, float]]
+    """Source skill → target skill → rate."""
     normalised_reward: dict[str, float]
 
+    def transitions_into(self) -> dict[str, float]:
+        """Mean rate of all transitions into each skill."""
+        into: dict[str, list[float]] = {}
+        for targets in self.transition_rate.values():
+            for target, rate in targets.items():
+                into.setdefault(target, []).append(rate)
+        return {skill: sum(rates) / len(rates) for skill, rates in into.items()}
+
     def averages(self) -> dict[str, float]:
-        """Plain means over the skills."""
-        skills = len(self.success_rate)
+        """Plain means over the skills, and over all ordered pairs."""
+        pairs = [rate for targets in self.transition_rate.values() for rate in targets.values()]
         return {
-            "success_rate": sum(self.success_rate.values()) / skills,
-            "normalised_reward": sum(self.normalised_reward.values()) / skills,
+            "success_rate": _mean(self.success_rate.values()),
+            "neighbourhood_rate": _mean(self.neighbourhood_rate.values()),
+            "transition_rate": _mean(pairs),
+            "normalised_reward": _mean(self.normalised_reward.values()),
         }
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self) | {"average": self.averages()}
 
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> "Evaluation":
+        """Back from JSON."""
+        return Evaluation(**{name: value for name, value in values.items() if name != "average"})
+
 
 def evaluate_policy(make_env: MakeEnv, model: ActorCritic, plan: TrialPlan, trials: int, seed: int = 0) -> Evaluation:
     """Measure a policy's mean action.
 
     make_env: gives a fresh environment with so many worlds.
-    trials: executions per skill.
+    trials: executions per skill, and per ordered pair of skills.
     """
     if trials < 1:
         raise ConfigError(f"trials is {trials}; at least 1 is needed")
-    successes = success_rate(make_env, model, plan, trials, seed)
+    judge = Judge(make_env, model, plan, trials, seed)
+    own, near, across = judge.success(), judge.neighbourhood(), judge.transitions()
     return Evaluation(
         trials=trials,
         seconds=plan.seconds,
         seed=seed,
-        success_rate={skill: float(won.float().mean()) for skill, won in successes.items()},
-        success_interval={skill: wilson_interval(int(won.sum()), len(won)) for skill, won in successes.items()},
+        success_rate={skill: _rate(won) for skill, won in own.items()},
+        success_interval={skill: wilson_interval(int(won.sum()), len(won)) for skill, won in own.items()},
+        neighbourhood_rate={skill: _rate(won) for skill, won in near.items()},
+        neighbourhood_interval={skill: wilson_interval(int(won.sum()), len(won)) for skill, won in near.items()},
+        transition_rate={
+            source: {target: _rate(across[source, target]) for target in plan.skills if target != source}
+            for source in plan.skills
+        },
         normalised_reward=normalised_reward(make_env, model, plan.skills),
     )
 
 
-def success_rate(make_env: MakeEnv, model: ActorCritic, plan: TrialPlan, trials: int, seed: int) -> dict[str, Tensor]:
-    """Outcome of every trial, per skill, started in random reference states of that skill.  [trials] bool each"""
-    generator = torch.Generator().manual_seed(seed)
-    motion = make_env(1).motion
-    clips, frames = [], []
-    for name in plan.skills:
-        clip, frame = _random_frames(motion, plan, name, trials, generator)
-        clips.append(clip)
-        frames.append(frame)
-    skill = torch.arange(len(plan.skills)).repeat_interleave(trials)
-    won = judge_trials(make_env, model, plan, skill, torch.cat(clips), torch.cat(frames))
-    return {name: won[skill == number] for number, name in enumerate(plan.skills)}
+class Judge:
+    """Runs trials of one policy and lets each skill's rule judge them."""
 
+    def __init__(self, make_env: MakeEnv, model: ActorCritic, plan: TrialPlan, trials: int, seed: int) -> None:
+        self._make_env, self._model, self._plan, self._trials = make_env, model, plan, trials
+        env = make_env(1)
+        self._motion, self._layout = env.motion, env.engine.character.layout()
+        self._generator = torch.Generator().manual_seed(seed)
 
-def judge_trials(
-    make_env: MakeEnv, model: ActorCritic, plan: TrialPlan, skill: Tensor, clip: Tensor, frame: Tensor
-) -> Tensor:
-    """Execute from given frames and let each skill's rule judge.  [N] bool"""
-    steps = round(plan.seconds * POLICY_HZ)
-    outcome = []
-    for part in torch.arange(len(clip)).split(_BATCH):
-        env = make_env(len(part))
-        starts = starts_at(env.motion, clip[part], frame[part])
-        trials = run_trials(env, model, starts, steps)
-        outcome.append(_judge(trials, plan, skill[part]))
-    return torch.cat(outcome)
+    def success(self) -> dict[str, Tensor]:
+        """SR: from reference states of the skill itself.  [trials] bool each"""
+        starts = [self._starts(skill, skill) for skill in self._plan.skills]
+        return self._by_skill(self._judge(self._plan.skills, starts))
+
+    def neighbourhood(self) -> dict[str, Tensor]:
+        """εNSR: from the neighbourhood of those.  [trials] bool each"""
+        starts = [self._starts(skill, skill, near=True) for skill in self._plan.skills]
+        return self._by_skill(self._judge(self._plan.skills, starts))
+
+    def transitions(self) -> dict[tuple[str, str], Tensor]:
+        """TSR: from reference states of every other skill.  (source, target) → [trials] bool"""
+        skills = self._plan.skills
+        pairs = [(source, target) for source in skills for target in skills if source != target]
+        won = self._judge([target for _, target in pairs], [self._starts(*pair) for pair in pairs])
+        return dict(zip(pairs, won.split(self._trials), strict=True)) if pairs else {}
+
+    def _by_skill(self, won: Tensor) -> dict[str, Tensor]:
+        return dict(zip(self._plan.skills, won.split(self._trials), strict=True))
+
+    def _starts(self, source: str, target: str, near: bool = False) -> Starts:
+        """Random frames of the source skill, to be continued as the target skill."""
+        clip, frame = _random_frames(self._motion, self._plan, source, self._trials, self._generator)
+        starts = starts_at(self._motion, clip, frame)
+        goal = int(torch.nonzero(self._motion.skill == self._plan.skills.index(target))[0])
+        starts = replace(starts, clip=torch.full_like(clip, goal))
+        if not near:
+            return starts
+        qpos, qvel = neighbour(starts.qpos, starts.qvel, self._plan.box, self._layout, self._generator)
+        return replace(starts, qpos=qpos, qvel=qvel)
+
+    def _judge(self, targets: Sequence[str], parts: Sequence[Starts]) -> Tensor:
+        """Outcome of all trials, in order.  [len(parts) · trials] bool"""
+        if not parts:
+            return torch.zeros(0, dtype=torch.bool)
+        plan = self._plan
+        skill = torch.tensor([plan.skills.index(name) for name in targets]).repeat_interleave(self._trials)
+        starts = Starts(*(torch.cat([vars(part)[name] for part in parts]) for name in vars(parts[0])))
+        outcome = []
+        for chunk in torch.arange(len(skill)).split(_BATCH):
+            env = self._make_env(len(chunk))
+            some = Starts(*(column[chunk] for column in vars(starts).values()))
+            trials = run_trials(env, self._model, some, round(plan.seconds * POLICY_HZ))
+            outcome.append(_verdict(trials, plan, skill[chunk]))
+        return torch.cat(outcome)
 
 
 @torch.no_grad()
@@ -144,7 +203,7 @@ def normalised_reward(make_env: MakeEnv, model: ActorCritic, skills: tuple[str, 
 def starts_at(motion: ReferenceMotion, clip: Tensor, frame: Tensor) -> Starts:
     """Start exactly in these reference frames."""
     row = motion.row(clip, frame)
-    return Starts(motion.qpos[row], motion.qvel[row], clip, frame, torch.zeros_like(clip))
+    return Starts(motion.qpos[row], motion.qvel[row], clip, frame, torch.zeros_like(clip), row)
 
 
 def wilson_interval(successes: int, trials: int, z: float = 1.96) -> tuple[float, float]:
@@ -171,7 +230,16 @@ def _random_frames(
     return clip[drawn], frame[drawn]
 
 
-def _judge(trials: Trials, plan: TrialPlan, skill: Tensor) -> Tensor:
+def _rate(won: Tensor) -> float:
+    return float(won.float().mean())
+
+
+def _mean(values: Iterable[float]) -> float:
+    known = list(values)
+    return sum(known) / len(known) if known else math.nan
+
+
+def _verdict(trials: Trials, plan: TrialPlan, skill: Tensor) -> Tensor:
     won = torch.zeros(len(skill), dtype=torch.bool)
     for number, name in enumerate(plan.skills):
         mine = skill == number

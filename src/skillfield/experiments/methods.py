@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skillfield.errors import ConfigError, unknown_name
+from skillfield.imitation.history import HistoryKind
 
 __all__ = ["METHODS", "Method", "method"]
 
@@ -14,14 +15,40 @@ class Method:
 
     summary: str = ""
     """One line for people."""
-
     reward: Literal["sm", "dm"] = "sm"
     """SkillMimic's multiplicative or DeepMimic's additive reward."""
+    nsi: bool = False
+    """ε-neighbourhood state initialisation."""
+    stf: bool = False
+    """State transition field: neighbourhood starts, connected to the most similar frame through masked states."""
+    stg: bool = False
+    """Stitched trajectory graph: starts from other skills."""
+    ats: bool = False
+    """Adaptive trajectory sampling."""
+    history: HistoryKind = "none"
+    """What the policy knows of the past."""
+    exploration: Literal["fixed", "learned"] = "fixed"
+    """Fixed σ, or a learned one whose entropy is first raised and then annealed (IAE)."""
 
 
 METHODS: dict[str, Method] = {
-    "sm": Method(summary="SkillMimic: the multiplicative interaction reward, starts in reference states"),
-    "dm": Method(summary="DeepMimic: the additive reward, blind to contacts and relative motion", reward="dm"),
+    "sm": Method("SkillMimic: the multiplicative interaction reward, starts in reference states"),
+    "sm+nsi": Method("… starts in the ε-neighbourhood of reference states, without reconnection", nsi=True),
+    "sm+ats": Method("… hard frames and skills more often", ats=True),
+    "sm+he": Method("… a pre-trained embedding of the past second", history="encoder"),
+    "sm+stf": Method("… neighbourhood starts, each connected to its most similar frame", stf=True),
+    "sm+stg": Method("… starts in states of other skills", stg=True),
+    "sm+stg+stf": Method("… both", stg=True, stf=True),
+    "sm+stg+stf+ats": Method("… and hard ones more often", stg=True, stf=True, ats=True),
+    "full": Method(
+        "the paper's method: STG, STF, ATS and the history encoder", stg=True, stf=True, ats=True, history="encoder"
+    ),
+    "sm+t": Method("SkillMimic with the reference time as a condition", history="time"),
+    "sm+hs": Method("SkillMimic with the whole past second stacked", history="stacked"),
+    "sm+iae": Method("SkillMimic with a learned σ, its entropy raised and annealed", exploration="learned"),
+    "dm": Method("DeepMimic: the additive reward, blind to contacts and relative motion", reward="dm"),
+    "dm+nsi": Method("… with neighbourhood starts", reward="dm", nsi=True),
+    "dm+full": Method("… with STG, STF, ATS and HE", reward="dm", stg=True, stf=True, ats=True, history="encoder"),
 }
 
 

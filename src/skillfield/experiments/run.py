@@ -16,13 +16,24 @@ from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task
 from skillfield.files import read_json, write_json
 from skillfield.imitation import EnvConfig, ImitationEnv
+from skillfield.imitation.history import History
+from skillfield.learning.history_encoder import EncoderConfig, HistoryEncoder, pretrained_encoder
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.ppo import PPO, PPOConfig
 from skillfield.learning.training import Budget
-from skillfield.reference import ReferenceMotion, ReferenceStateInitialisation
+from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion
 from skillfield.simulation import CpuEngine
 
-__all__ = ["RunConfig", "build_env", "build_ppo", "load_config", "preset", "save_config"]
+__all__ = [
+    "RunConfig",
+    "build_encoder",
+    "build_env",
+    "build_motion",
+    "build_ppo",
+    "load_config",
+    "preset",
+    "save_config",
+]
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,8 @@ class RunConfig:
     """Simulation threads; 0 takes every core."""
     budget: Budget = field(default_factory=Budget)
     env: EnvConfig = field(default_factory=EnvConfig)
+    augmentation: Augmentation = field(default_factory=Augmentation)
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
 
     def identity(self, skills: Sequence[str]) -> dict[str, Any]:
@@ -53,8 +66,16 @@ def preset(of: str | Task, method_name: str = "sm") -> RunConfig:
         method=method_name,
         num_envs=chosen.num_envs,
         budget=Budget(minutes=chosen.minutes),
-        env=replace(chosen.env, reward=switches.reward),
-        ppo=chosen.ppo,
+        env=replace(chosen.env, reward=switches.reward, history=switches.history),
+        augmentation=replace(
+            chosen.augmentation,
+            neighbourhood=switches.nsi or switches.stf,
+            connect=switches.stf,
+            stitch=switches.stg,
+            adapt=switches.ats,
+        ),
+        encoder=chosen.encoder,
+        ppo=replace(chosen.ppo, exploration=switches.exploration),
     )
 
 
@@ -69,19 +90,35 @@ def load_config(run: Path) -> RunConfig:
     return from_dict(RunConfig, read_json(path, ConfigError), str(path))
 
 
+def build_motion(chosen: Task, character: Character) -> ReferenceMotion:
+    """The task's demonstrations as its character sees them."""
+    return ReferenceMotion(load_clips(chosen.clips), character, chosen.skills)
+
+
 def build_env(
-    chosen: Task, config: RunConfig, num_envs: int | None = None, character: Character | None = None
+    config: RunConfig, motion: ReferenceMotion, character: Character, num_envs: int, encoder: HistoryEncoder | None
 ) -> ImitationEnv:
-    """The environment of a run, with its own or another number of worlds."""
-    character = character or chosen.character()
-    motion = ReferenceMotion(load_clips(chosen.clips), character, chosen.skills)
-    engine = CpuEngine(character, num_envs or config.num_envs, config.threads)
-    return ImitationEnv(engine, ReferenceStateInitialisation(motion), config.env)
+    """An environment of a run, with any number of worlds."""
+    sampler = AugmentedSampler(motion, character, config.env.weights, config.augmentation)
+    return ImitationEnv(CpuEngine(character, num_envs, config.threads), sampler, config.env, encoder)
+
+
+def build_encoder(config: RunConfig, motion: ReferenceMotion, character: Character) -> HistoryEncoder | None:
+    """The pre-trained history encoder, if the run has one."""
+    if config.env.history != "encoder":
+        return None
+    history = History(motion, character, 1, config.env.history_length)
+    return pretrained_encoder(history, motion, config.encoder)
 
 
 def build_ppo(config: RunConfig, chosen: Task | None = None) -> PPO:
     """Environment, networks and learner of a run, seeded."""
+    chosen = chosen or task(config.task)
+    character = chosen.character()
+    motion = build_motion(chosen, character)
+    encoder = build_encoder(config, motion, character)
     torch.manual_seed(config.seed)
-    env = build_env(chosen or task(config.task), config)
-    model = ActorCritic(env.observation_size, env.num_actions, config.ppo.hidden)
+    env = build_env(config, motion, character, config.num_envs, encoder)
+    spread = config.ppo.sigma if config.ppo.exploration == "learned" else None
+    model = ActorCritic(env.observation_size, env.num_actions, config.ppo.hidden, encoder, spread)
     return PPO(env, model, config.ppo)

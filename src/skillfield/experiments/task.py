@@ -7,7 +7,9 @@ from pathlib import Path
 from skillfield.characters import Character
 from skillfield.evaluation.metrics import TrialPlan
 from skillfield.imitation import EnvConfig
+from skillfield.learning.history_encoder import EncoderConfig
 from skillfield.learning.ppo import PPOConfig
+from skillfield.reference import Augmentation
 
 __all__ = ["Task"]
 
@@ -24,6 +26,9 @@ class Task:
     trials: TrialPlan
     """How it is tested; the skills of its rules are the task's skills."""
     env: EnvConfig = field(default_factory=EnvConfig)
+    augmentation: Augmentation = field(default_factory=Augmentation)
+    """Probabilities and widths; a method decides which parts are on."""
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
     num_envs: int = 2048
     minutes: float = 10.0

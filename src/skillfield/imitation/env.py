@@ -3,12 +3,16 @@
 Shape letters: E environments, A actions, n finished episodes.
 """
 
+import time
 from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from skillfield.characters.physics import POLICY_HZ
+from skillfield.errors import ConfigError
+from skillfield.imitation.history import Embedding, History, HistoryKind, history_features
 from skillfield.imitation.observations import observation_size, observe
 from skillfield.imitation.rewards import DeepMimicWeights, contact_graph_error, deepmimic_reward, skillmimic_reward
 from skillfield.imitation.termination import Termination, failed
@@ -17,6 +21,9 @@ from skillfield.reference.sampling import Starts, StartSampler
 from skillfield.simulation import Engine, SimulationState
 
 __all__ = ["EnvConfig", "ImitationEnv", "SkillStatistics", "StepResult"]
+
+
+_CLOCKS = ("clip", "frame", "masked", "progress", "_limit", "_return")
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,13 @@ class EnvConfig:
     """What counts as a failure."""
     episode_length: int = 60
     """Longest episode in policy steps (paper, T)."""
+    masked: Literal["zero", "mean", "skip"] = "zero"
+    """What a masked step is worth: nothing; the mean of the scored environments on its clip (released code); or
+    nothing, and the learner leaves it out of its losses."""
+    history: HistoryKind = "none"
+    """What the policy knows of the past: nothing, an embedding of it, all of it, or the reference time."""
+    history_length: int = 60
+    """Frames remembered (paper, k)."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +57,8 @@ class StepResult:
 
     observation: Tensor  # [E, obs]
     reward: Tensor  # [E]
-    scored: Tensor  # [E] bool: False on masked steps, which earn nothing
+    scored: Tensor  # [E] bool: False on masked steps, which are compared with nothing
+    trained: Tensor  # [E] bool: False where the learner leaves the step out
     terminated: Tensor  # [E] bool: failed, no future to bootstrap from
     truncated: Tensor  # [E] bool: out of time or at the clip's end
     finished: Tensor  # [n] numbers of environments whose episode ended
@@ -63,8 +78,11 @@ class SkillStatistics:
 class ImitationEnv:
     """Simulates, observes, rewards and resets E environments at once."""
 
-    def __init__(self, engine: Engine, sampler: StartSampler, config: EnvConfig) -> None:
-        self.engine, self.sampler, self.config = engine, sampler, config
+    def __init__(
+        self, engine: Engine, sampler: StartSampler, config: EnvConfig, embedding: Embedding | None = None
+    ) -> None:
+        """embedding: what `history="encoder"` shows the policy of its past."""
+        self.engine, self.sampler, self.config, self._embedding = engine, sampler, config, embedding
         self.motion = sampler.motion
         character = engine.character
         self.num_envs, self.device = engine.num_envs, engine.device
@@ -77,11 +95,16 @@ class ImitationEnv:
         self.observation_size = observation_size(
             len(character.body_names), len(character.force_bodies), len(character.object_names), self.num_skills
         )
+        self.history: History | None = None
+        if config.history in ("encoder", "stacked"):
+            self.history = History(self.motion, character, self.num_envs, config.history_length)
+        self.observation_size += self._memory_size()
         self._eye = torch.eye(self.num_skills, device=self.device)
         self.clip, self.frame, self.masked, self.progress = (self._longs() for _ in range(4))
         self._limit = self._longs()  # steps after which the episode is out of time
         self._return = torch.zeros(self.num_envs, device=self.device)
         self.statistics = self._fresh_statistics()
+        self.sampling_seconds = 0.0  # spent on choosing starts: what augmentation costs
 
     def reset(self) -> Tensor:
         """Start every environment anew.  [E, obs]"""
@@ -94,12 +117,16 @@ class ImitationEnv:
         self.engine.reset(envs, starts.qpos, starts.qvel)
         self.clip[envs], self.frame[envs], self.masked[envs] = starts.clip, starts.frame, starts.masked
         self.progress[envs] = 0
+        if self.history is not None:
+            self.history.reset(envs, starts.past_row)
         self._return[envs] = 0.0
         ahead = self.motion.length[starts.clip] - 1 - starts.frame + starts.masked
         self._limit[envs] = ahead.clamp_max(self.config.episode_length)
 
     def advance(self, actions: Tensor) -> None:
         """Act and simulate, and nothing else: what a trial needs, which outlives its clip."""
+        if self.history is not None:
+            self.history.push(self._features(self.engine.state))
         self.engine.step(self._actions.targets(actions, self.engine.state.qpos))
         self.progress += 1
 
@@ -115,6 +142,13 @@ class ImitationEnv:
         )
         return torch.where(scored, self._reward(state, reference, row), 0.0), scored, failure
 
+    def _fill_masked(self, reward: Tensor, scored: Tensor) -> Tensor:
+        """Give masked steps the mean reward of the scored environments on their clip."""
+        clips = self.motion.num_clips
+        total = torch.zeros(clips, device=self.device).index_add_(0, self.clip, reward)
+        count = torch.zeros(clips, device=self.device).index_add_(0, self.clip, scored.float())
+        return torch.where(scored, reward, (total / count.clamp_min(1))[self.clip])
+
     def step(self, actions: Tensor) -> StepResult:
         """Act, simulate, compare with the reference one frame on, and reset what has ended."""
         self.advance(actions)
@@ -122,6 +156,9 @@ class ImitationEnv:
         truncated = (self.progress >= self._limit) & ~terminated
         self._return += reward
         self._count(reward, scored, terminated, truncated)
+        if self.config.masked == "mean":
+            reward = self._fill_masked(reward, scored)
+        trained = scored if self.config.masked == "skip" else torch.ones_like(scored)
 
         observation = self.observe()
         finished = torch.nonzero(terminated | truncated).squeeze(1)
@@ -129,14 +166,17 @@ class ImitationEnv:
         if len(finished):
             # an early failure counts the steps it never took as worth nothing; masked steps do not count at all
             mean = self._return / (self._limit - self.masked).clamp_min(1)
+            clock = time.perf_counter()
             self.sampler.record(self.clip[finished], self.frame[finished], mean[finished])
-            self.start(finished, self.sampler.sample(len(finished)))
-            observation[finished] = self._observe(self.engine.state.rows(finished), self.clip[finished])
-        return StepResult(observation, reward, scored, terminated, truncated, finished, final_observation)
+            starts = self.sampler.sample(len(finished))
+            self.sampling_seconds += time.perf_counter() - clock
+            self.start(finished, starts)
+            observation[finished] = self._observe(finished)
+        return StepResult(observation, reward, scored, trained, terminated, truncated, finished, final_observation)
 
     def observe(self) -> Tensor:
         """What every environment sees now.  [E, obs]"""
-        return self._observe(self.engine.state, self.clip)
+        return self._observe(None)
 
     def take_statistics(self) -> SkillStatistics:
         """Sums per skill since the last call."""
@@ -145,19 +185,24 @@ class ImitationEnv:
 
     def snapshot(self) -> dict[str, Tensor]:
         """Everything needed to go on from here bit for bit."""
-        own = {
-            name: getattr(self, name).clone() for name in ("clip", "frame", "masked", "progress", "_limit", "_return")
-        }
+        own = {name: getattr(self, name).clone() for name in _CLOCKS}
+        if self.history is not None:
+            own["history"] = self.history.window.clone()
         return own | self.engine.snapshot()
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         """Go on from a snapshot."""
-        for name in ("clip", "frame", "masked", "progress", "_limit", "_return"):
+        for name in _CLOCKS:
             getattr(self, name).copy_(snapshot[name])
+        if self.history is not None:
+            self.history.window = snapshot["history"].to(self.device)
         self.engine.restore(snapshot)
 
-    def _observe(self, state: SimulationState, clip: Tensor) -> Tensor:
-        return observe(
+    def _observe(self, envs: Tensor | None) -> Tensor:
+        """What some environments see, or all of them."""
+        state = self.engine.state if envs is None else self.engine.state.rows(envs)
+        clip = self.clip if envs is None else self.clip[envs]
+        seen = observe(
             root_pos_w=state.body_pos_w[:, self._root],
             root_quat_w=state.body_quat_w[:, self._root],
             body_pos_w=state.body_pos_w,
@@ -170,6 +215,35 @@ class ImitationEnv:
             object_lin_vel_w=state.object_lin_vel_w,
             object_ang_vel_w=state.object_ang_vel_w,
             condition=self._eye[self.motion.skill[clip]],
+        )
+        if self.config.history == "none":
+            return seen
+        return torch.cat((seen, self._memory(envs)), dim=1)
+
+    def _memory(self, envs: Tensor | None) -> Tensor:
+        """What the policy knows of the past, in the form that the configuration names."""
+        if self.history is None:
+            now = self.frame + (self.progress - self.masked).clamp_min(0)
+            return ((now if envs is None else now[envs]) / POLICY_HZ).unsqueeze(1)
+        window = self.history.window if envs is None else self.history.window[envs]
+        return self._embedding(window) if self._embedding is not None else window.flatten(1)
+
+    def _memory_size(self) -> int:
+        if self.config.history == "encoder":
+            if self._embedding is None:
+                raise ConfigError("history is 'encoder', but there is no encoder")
+            return self._embedding.size
+        if self.history is not None:
+            return self.history.window[0].numel()
+        return 1 if self.config.history == "time" else 0
+
+    def _features(self, state: SimulationState) -> Tensor:
+        return history_features(
+            state.body_pos_w[:, self._root],
+            state.body_quat_w[:, self._root],
+            state.body_pos_w,
+            state.qpos[:, self._layout.joint_qpos],
+            state.object_pos_w,
         )
 
     def _reward(self, state: SimulationState, reference: Kinematics, row: Tensor) -> Tensor:

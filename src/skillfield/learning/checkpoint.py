@@ -13,8 +13,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from skillfield.configuration import from_dict, to_dict
 from skillfield.errors import CheckpointError
 from skillfield.files import atomic_directory, atomic_file, read_json, write_json
+from skillfield.learning.history_encoder import EncoderConfig, HistoryEncoder
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.ppo import PPO
 
@@ -44,6 +46,8 @@ def save_checkpoint(run: Path, ppo: PPO, counters: Counters, identity: dict[str,
         "observations": ppo.env.observation_size,
         "actions": ppo.env.num_actions,
         "hidden": list(ppo.config.hidden),
+        "learned_spread": ppo.config.sigma if ppo.config.exploration == "learned" else None,
+        "history": _history_shape(ppo),
     }
     try:
         if not path.exists():
@@ -81,7 +85,13 @@ def load_model(checkpoint: Path, identity: dict[str, Any] | None = None) -> tupl
         found = state["identity"].get(key)
         if found != wanted:
             raise CheckpointError(f"{checkpoint}: {key} of the checkpoint is {found!r}, this run has {wanted!r}")
-    model = ActorCritic(state["observations"], state["actions"], state["hidden"])
+    encoder = None
+    if state["history"]:
+        shape = state["history"]
+        encoder = HistoryEncoder(
+            shape["features"], shape["length"], from_dict(EncoderConfig, shape["encoder"], str(checkpoint))
+        )
+    model = ActorCritic(state["observations"], state["actions"], state["hidden"], encoder, state["learned_spread"])
     _load_into(model, _read_tensors(checkpoint / "model.safetensors"), checkpoint / "model.safetensors")
     return model, state
 
@@ -109,6 +119,14 @@ def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
         raise CheckpointError(f"{path}: does not fit this run: {problem}") from None
     ppo.kl_factor = state["kl_factor"]
     return Counters(**state["counters"])
+
+
+def _history_shape(ppo: PPO) -> dict[str, Any] | None:
+    encoder, history = ppo.model.encoder, ppo.env.history
+    if not isinstance(encoder, HistoryEncoder) or history is None:
+        return None
+    length, features = history.window.shape[1:]
+    return {"features": features, "length": length, "encoder": to_dict(encoder.config)}
 
 
 def _training_tensors(ppo: PPO) -> dict[str, Tensor]:

@@ -1,5 +1,6 @@
 """Policy and critic: two separate multi-layer perceptrons behind one input normaliser."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -20,12 +21,26 @@ def mlp(inputs: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
 
 
 class ActorCritic(nn.Module):
-    """Everything that a checkpoint needs to act: normaliser, policy, critic and the critic's scale."""
+    """Everything that a checkpoint needs to act: normaliser, policy, critic, its scale, and the history encoder."""
 
-    def __init__(self, observations: int, actions: int, hidden: Sequence[int]) -> None:
+    def __init__(
+        self,
+        observations: int,
+        actions: int,
+        hidden: Sequence[int],
+        encoder: nn.Module | None = None,
+        learned_spread: float | None = None,
+    ) -> None:
+        """encoder: frozen; the environment uses it, it is here to be saved with the rest.
+
+        learned_spread: initial σ of a policy that learns its own, or None for a fixed one.
+        """
         super().__init__()
+        self.actions = actions
+        self.encoder = None if encoder is None else encoder.requires_grad_(False).eval()
+        self._log_spread = None if learned_spread is None else math.log(learned_spread)
         self.normaliser = RunningNormaliser(observations)
-        self.policy = mlp(observations, hidden, actions)
+        self.policy = mlp(observations, hidden, actions if learned_spread is None else 2 * actions)
         self.critic = mlp(observations, hidden, 1)
         self.value_scale = ValueScale()
         with torch.no_grad():  # start near the neutral pose
@@ -34,7 +49,16 @@ class ActorCritic(nn.Module):
 
     def act(self, observation: Tensor) -> Tensor:
         """The policy's mean action for raw observations: what is used in tests.  [E, A]"""
-        return self.policy(self.normaliser(observation))
+        return self.policy(self.normaliser(observation))[..., : self.actions]
+
+    def distribution(self, normalised_observation: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
+        """Mean and log σ of the action. sigma: used unless the policy learns its own.  [E, A] each"""
+        output = self.policy(normalised_observation)
+        if self._log_spread is None:
+            return output, torch.full_like(output, math.log(sigma))
+        mean, change = output.split(self.actions, dim=-1)
+        # within the released limits: a little under the initial σ to three times as much
+        return mean, (self._log_spread + change).clamp(self._log_spread - 0.1, self._log_spread + 1.1)
 
     def value(self, normalised_observation: Tensor) -> Tensor:
         """Expected return of normalised observations, in real units.  [E]"""

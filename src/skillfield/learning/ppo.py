@@ -6,6 +6,7 @@ Shape letters: H steps of a rollout, E environments, M samples of a minibatch, A
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -38,6 +39,12 @@ class PPOConfig:
     """Standard deviation of exploration; not learned (the paper calls it variance, the release uses it as σ)."""
     sigma_final: float | None = None
     """σ at the end of the budget, reached linearly; None keeps it."""
+    exploration: Literal["fixed", "learned"] = "fixed"
+    """Fixed σ as above, or a learned, state-dependent one that starts there (the paper's IAE comparison)."""
+    entropy_peak: float = 5e-4
+    """With a learned σ: entropy coefficient after a twentieth of the budget, reached linearly (paper, IAE)."""
+    entropy_final: float = 1e-5
+    """With a learned σ: entropy coefficient at the end of the budget, reached linearly (paper, IAE)."""
     gamma: float = 0.99
     """Discount."""
     gae_lambda: float = 0.95
@@ -59,6 +66,7 @@ class Rollout:
     log_prob: Tensor  # [H, E]
     reward: Tensor  # [H, E]
     done: Tensor  # [H, E] the episode ended with this step
+    trained: Tensor  # [H, E] bool: False where the step is left out of the losses
     bootstrap: Tensor  # [H, E] value of what a timed-out episode saw last, 0 elsewhere
     last_observation: Tensor  # [E, obs] after the rollout
 
@@ -98,7 +106,7 @@ class PPO:
         self.critic_optimiser = torch.optim.Adam(model.critic.parameters(), config.learning_rate, fused=True)
         self.kl_factor = 1.0  # what `target_kl` has made of the step size
         self.observation: Tensor | None = None
-        self.seconds = {"simulation": 0.0, "inference": 0.0, "learning": 0.0}
+        self.seconds = {"simulation": 0.0, "augmentation": 0.0, "inference": 0.0, "learning": 0.0}
         # The networks share nothing, so on a CPU they learn side by side, one core each.
         self._beside = ThreadPoolExecutor(1) if env.device.type == "cpu" else None
 
@@ -114,9 +122,13 @@ class PPO:
         rate = _anneal(config.learning_rate, config.learning_rate_final, progress) * self.kl_factor
         if self.observation is None:
             self.observation = self.env.reset()
+        sampling = self.env.sampling_seconds
         rollout = self.collect(self.observation, sigma)
+        sampling = self.env.sampling_seconds - sampling
+        self.seconds["simulation"] -= sampling
+        self.seconds["augmentation"] += sampling
         clock = time.perf_counter()
-        metrics = self.improve(rollout, sigma, rate)
+        metrics = self.improve(rollout, sigma, rate, self._entropy_weight(progress))
         self.seconds["learning"] += time.perf_counter() - clock
         if config.target_kl is not None:
             self.kl_factor = _adapt(self.kl_factor, metrics["kl"], config.target_kl)
@@ -133,6 +145,7 @@ class PPO:
             log_prob=torch.empty(steps, envs, device=device),
             reward=torch.empty(steps, envs, device=device),
             done=torch.zeros(steps, envs, dtype=torch.bool, device=device),
+            trained=torch.ones(steps, envs, dtype=torch.bool, device=device),
             bootstrap=torch.zeros(steps, envs, device=device),
             last_observation=observation,
         )
@@ -142,14 +155,16 @@ class PPO:
             raw.append(observation)
             seen = model.normaliser(observation)
             noise = torch.randn(envs, env.num_actions, device=device)
-            action = model.policy(seen) + sigma * noise
+            mean, log_sigma = model.distribution(seen, sigma)
+            action = mean + log_sigma.exp() * noise
             acted = time.perf_counter()
             result = env.step(action)
             simulated = time.perf_counter()
             rollout.observation[step], rollout.action[step] = seen, action
-            rollout.log_prob[step] = -0.5 * noise.square().sum(-1)
+            rollout.log_prob[step] = -(0.5 * noise.square() + log_sigma).sum(-1)
             rollout.reward[step] = result.reward
             rollout.done[step] = result.terminated | result.truncated
+            rollout.trained[step] = result.trained
             if len(result.finished):
                 value = model.value(model.normaliser(result.final_observation))
                 rollout.bootstrap[step, result.finished] = value * ~result.terminated[result.finished]
@@ -161,7 +176,15 @@ class PPO:
         model.normaliser.update(torch.cat(raw))
         return rollout
 
-    def improve(self, rollout: Rollout, sigma: float, rate: float) -> dict[str, float]:
+    def _entropy_weight(self, progress: float) -> float:
+        config, rise = self.config, 0.05
+        if config.exploration == "fixed":
+            return 0.0
+        if progress < rise:
+            return config.entropy_peak * progress / rise
+        return _anneal(config.entropy_peak, config.entropy_final, (progress - rise) / (1 - rise))
+
+    def improve(self, rollout: Rollout, sigma: float, rate: float, entropy_weight: float = 0.0) -> dict[str, float]:
         """Several epochs of minibatches on both networks."""
         config, model = self.config, self.model
         with torch.no_grad():
@@ -173,10 +196,13 @@ class PPO:
             returns = advantage + value
             model.update_value_scale(returns)
             target = model.value_scale.to_normalised(returns).flatten()
-        advantage = advantage.flatten()
+        trained = rollout.trained.flatten()
+        observation, action = rollout.observation.flatten(0, 1), rollout.action.flatten(0, 1)
+        log_prob, advantage = rollout.log_prob.flatten(), advantage.flatten()
+        if self.env.config.masked == "skip":
+            observation, action = observation[trained], action[trained]
+            log_prob, advantage, target = log_prob[trained], advantage[trained], target[trained]
         advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-        observation = rollout.observation.flatten(0, 1)
-        action, log_prob = rollout.action.flatten(0, 1), rollout.log_prob.flatten()
         batches = [
             batch
             for _ in range(config.epochs)
@@ -193,12 +219,14 @@ class PPO:
         def improve_policy() -> tuple[Tensor, Tensor]:
             kl, clipped = torch.zeros(()), torch.zeros(())
             for batch in batches:
-                mean = model.policy(observation[batch])
-                new_log_prob = -0.5 * ((action[batch] - mean) / sigma).square().sum(-1)
+                mean, log_sigma = model.distribution(observation[batch], sigma)
+                scaled = (action[batch] - mean) * torch.exp(-log_sigma)
+                new_log_prob = -(0.5 * scaled.square() + log_sigma).sum(-1)
                 ratio = (new_log_prob - log_prob[batch]).clamp(-20, 20).exp()
                 bound = (mean.abs() - 1).clamp_min(0).square().sum(-1)
                 gain = clipped_objective(ratio, advantage[batch], config.clip)
-                self._descend(self.policy_optimiser, (config.bound_weight * bound - gain).mean(), rate)
+                loss = (config.bound_weight * bound - gain - entropy_weight * log_sigma.sum(-1)).mean()
+                self._descend(self.policy_optimiser, loss, rate)
                 with torch.no_grad():  # of the last minibatch; a fixed σ makes it a distance between means
                     kl = (ratio - 1 - (new_log_prob - log_prob[batch])).mean()
                     clipped = ((ratio - 1).abs() > config.clip).float().mean()

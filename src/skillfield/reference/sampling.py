@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skillfield.reference.motion import ReferenceMotion
 
-__all__ = ["ReferenceStateInitialisation", "StartSampler", "Starts"]
+__all__ = ["StartSampler", "Starts"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,19 @@ class Starts:
     clip: Tensor  # [n] the clip to follow
     frame: Tensor  # [n] the frame at which the reference clock starts
     masked: Tensor  # [n] masked states: steps that the clock waits, and that earn nothing
+    past_row: Tensor  # [n] the reference frame that the start state came from: what led there is its history
+
+    def split(self, count: int) -> tuple["Starts", "Starts"]:
+        """The first `count` of them, and the rest."""
+        columns = vars(self)
+        return (
+            Starts(**{name: value[:count] for name, value in columns.items()}),
+            Starts(**{name: value[count:] for name, value in columns.items()}),
+        )
+
+    def joined(self, other: "Starts") -> "Starts":
+        """These, then the others."""
+        return Starts(**{name: torch.cat((value, getattr(other, name))) for name, value in vars(self).items()})
 
 
 class StartSampler(ABC):
@@ -43,31 +56,3 @@ class StartSampler(ABC):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore `state_dict`."""
-
-
-class ReferenceStateInitialisation(StartSampler):
-    """Start in a demonstrated state: a skill at random, then one of its clips, then a frame."""
-
-    def __init__(self, motion: ReferenceMotion) -> None:
-        self.motion = motion
-        starts = motion.start_mask()
-        clips = torch.repeat_interleave(torch.arange(motion.num_clips, device=motion.device), motion.length)
-        clips_per_skill = torch.bincount(motion.skill, minlength=len(motion.skills))
-        frames_per_clip = torch.bincount(clips, weights=starts.float(), minlength=motion.num_clips)
-        # every skill alike, every clip of a skill alike, every frame of a clip alike
-        weight = starts.float() / (clips_per_skill[motion.skill] * frames_per_clip)[clips]
-        self._cumulative = torch.cumsum(weight.double(), dim=0)  # [N]
-        self._clip_of_row = clips  # [N]
-
-    def sample(self, count: int) -> Starts:
-        motion = self.motion
-        draw = torch.rand(count, dtype=torch.float64, device=motion.device) * self._cumulative[-1]
-        row = torch.searchsorted(self._cumulative, draw, right=True).clamp_max(len(self._cumulative) - 1)
-        clip = self._clip_of_row[row]
-        return Starts(
-            qpos=motion.qpos[row],
-            qvel=motion.qvel[row],
-            clip=clip,
-            frame=row - motion.start[clip],
-            masked=torch.zeros_like(row),
-        )

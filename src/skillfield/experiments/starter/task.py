@@ -7,8 +7,9 @@ from skillfield.experiments.starter.authoring import CLIP_FOLDER, DRIBBLE_SPEED
 from skillfield.experiments.task import Task
 from skillfield.imitation import EnvConfig
 from skillfield.imitation.termination import Termination
+from skillfield.learning.history_encoder import EncoderConfig
 from skillfield.learning.ppo import PPOConfig
-from skillfield.reference import TrackingWeights
+from skillfield.reference import Augmentation, TrackingWeights
 
 __all__ = ["starter"]
 
@@ -35,6 +36,18 @@ def starter() -> Task:
             contact_weights=(2.0, 2.0, 2.0),
             termination=Termination(min_root_height=None),
         ),
+        augmentation=Augmentation(
+            p_external=0.2, p_neighbour=0.15, frame_sharpness=4.0, skill_sharpness=3.0, margin=0.1
+        ),
+        encoder=EncoderConfig(
+            channels=(16, 16, 8),
+            stride=3,
+            horizons=(1, 8, 16, 32),
+            noise=0.01,
+            drift=0.01,
+            steps=1200,
+            hidden=(128, 64),
+        ),
         ppo=PPOConfig(
             hidden=(128, 96),
             horizon=16,
@@ -46,6 +59,6 @@ def starter() -> Task:
             sigma_final=0.04,
             bound_weight=2.0,
         ),
-        num_envs=1024,
+        num_envs=512,
         minutes=3.0,
     )

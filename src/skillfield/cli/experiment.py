@@ -1,0 +1,166 @@
+"""`skillfield experiment`: a table of the paper, run row by row and seed by seed."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from skillfield.api import evaluate, train_run
+from skillfield.errors import CheckpointError, ConfigError
+from skillfield.evaluation import Evaluation
+from skillfield.experiments.run import load_config, preset
+from skillfield.experiments.tables import Band, Experiment, experiment
+from skillfield.experiments.tasks import task as find_task
+from skillfield.files import atomic_file, read_json, write_json
+from skillfield.learning.checkpoint import latest_checkpoint
+from skillfield.learning.training import Budget
+
+__all__ = ["RunExperiment", "collect", "table_markdown"]
+
+
+@dataclass(frozen=True)
+class RunExperiment:
+    """Run a table of the paper: every method at equal samples with several seeds, then the table and its checks.
+
+    What is done is skipped and what was interrupted goes on, so the same command finishes a table in several sittings.
+    """
+
+    name: Annotated[str, tyro.conf.Positional] = "ablation"
+    """main or ablation."""
+    task: str = "starter"
+    """Which task."""
+    seeds: int = 3
+    """Runs per method."""
+    samples: int = 6_000_000
+    """Training samples per run."""
+    trials: int = 256
+    """Test executions per skill and per ordered pair of skills."""
+    methods: tuple[str, ...] = ()
+    """Only these rows."""
+    out: Path | None = None
+    """Folder of the runs and the table; runs/experiment-NAME-TASK if not given."""
+
+    def run(self) -> int:
+        """Run what is missing, and write the table."""
+        chosen = experiment(self.name)
+        unknown = [name for name in self.methods if name not in chosen.methods]
+        if unknown:
+            raise ConfigError(f"experiment '{self.name}' has no rows {unknown}; it has {list(chosen.methods)}")
+        find_task(self.task)
+        out = self.out or Path("runs") / f"experiment-{self.name}-{self.task}"
+        console = Console()
+        for seed in range(self.seeds):  # seed by seed, so that an early look shows every row
+            for name in self.methods or chosen.methods:
+                folder = out / f"{name}-{seed}"
+                if not (folder / "evaluation.json").exists():
+                    console.print(f"[bold]{name}[/bold], seed {seed}: {folder}")
+                    if not self._train(name, seed, folder):
+                        console.print("interrupted; the same command goes on from here")
+                        return 130
+                    evaluate(folder, self.trials)
+                write_table(out, chosen, self.task)
+        console.print((out / "table.md").read_text())
+        return 0
+
+    def _train(self, method: str, seed: int, folder: Path) -> bool:
+        budget = Budget(samples=self.samples)
+        try:
+            latest_checkpoint(folder)
+            return train_run(replace(load_config(folder), budget=budget), folder, resumed=True)
+        except CheckpointError:
+            (folder / "config.json").unlink(missing_ok=True)  # killed before its first checkpoint
+        return train_run(replace(preset(self.task, method), seed=seed, budget=budget), folder)
+
+
+def collect(folder: Path, methods: tuple[str, ...]) -> dict[str, list[Evaluation]]:
+    """Evaluations of the finished runs of an experiment, per method."""
+    return {
+        method: [
+            Evaluation.from_dict(read_json(path, ConfigError))
+            for path in sorted(folder.glob("*/evaluation.json"))
+            if path.parent.name.rsplit("-", 1)[0] == method
+        ]
+        for method in methods
+    }
+
+
+def write_table(folder: Path, chosen: Experiment, task: str) -> None:
+    """table.md and table.json, with the acceptance bands."""
+    results = {method: found for method, found in collect(folder, chosen.methods).items() if found}
+    figures = {method: _figures(found) for method, found in results.items()}
+    bands = chosen.bands.get(task, ())
+    write_json(
+        folder / "table.json",
+        {
+            "experiment": chosen.name,
+            "task": task,
+            "figures": {
+                method: {key: dict(zip(("mean", "spread"), value, strict=True)) for key, value in row.items()}
+                for method, row in figures.items()
+            },
+            "runs": {method: len(found) for method, found in results.items()},
+            "bands": [{"band": band.describe(), "holds": band.holds(_means(figures))} for band in bands],
+        },
+    )
+    with atomic_file(folder / "table.md") as temporary:
+        temporary.write_text(table_markdown(chosen, figures, {m: len(f) for m, f in results.items()}, bands))
+
+
+def table_markdown(
+    chosen: Experiment,
+    figures: Mapping[str, Mapping[str, tuple[float, float]]],
+    runs: Mapping[str, int],
+    bands: tuple[Band, ...],
+) -> str:
+    """Rows are methods; SR, εNSR and NR per skill, then the averages and TSR; mean ± spread over seeds."""
+    skills = [
+        key.removeprefix("success_rate/") for key in next(iter(figures.values()), {}) if key.startswith("success_rate/")
+    ]
+    header = ["method", "seeds", *(f"{skill}<br>SR / εNSR / NR" for skill in skills), "SR", "TSR", "εNSR", "NR"]
+    lines = [f"| {' | '.join(header)} |", f"| {' | '.join(['---', *['---:'] * (len(header) - 1)])} |"]
+    for method, row in figures.items():
+        cells = [method, str(runs[method])]
+        for skill in skills:
+            own, near, reward = (
+                row[f"{metric}/{skill}"][0] for metric in ("success_rate", "neighbourhood_rate", "normalised_reward")
+            )
+            cells.append(f"{100 * own:.1f} / {100 * near:.1f} / {reward:.2f}")
+        for metric in ("success_rate", "transition_rate", "neighbourhood_rate"):
+            mean, spread = row[metric]
+            cells.append(f"{100 * mean:.1f} ± {100 * spread:.1f}")
+        mean, spread = row["normalised_reward"]
+        cells.append(f"{mean:.2f} ± {spread:.2f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    verdict = {True: "holds", False: "**does not hold**", None: "not measured yet"}
+    lines += ["", *(f"- {band.describe()}: {verdict[band.holds(_means(figures))]}" for band in bands)]
+    return "\n".join(lines) + "\n"
+
+
+def _figures(found: list[Evaluation]) -> dict[str, tuple[float, float]]:
+    """Mean and sample spread over seeds of every average and of every skill's figures."""
+    rows: dict[str, list[float]] = {}
+    for result in found:
+        for metric in ("success_rate", "neighbourhood_rate", "normalised_reward"):
+            values: dict[str, float] = getattr(result, metric)
+            for skill, value in values.items():
+                rows.setdefault(f"{metric}/{skill}", []).append(value)
+        for skill, value in result.transitions_into().items():
+            rows.setdefault(f"transition_rate/{skill}", []).append(value)
+        for metric, value in result.averages().items():
+            rows.setdefault(metric, []).append(value)
+    return {key: _mean_and_spread(values) for key, values in rows.items()}
+
+
+def _means(figures: Mapping[str, Mapping[str, tuple[float, float]]]) -> dict[str, dict[str, Any]]:
+    return {method: {key: mean for key, (mean, _) in row.items()} for method, row in figures.items()}
+
+
+def _mean_and_spread(values: list[float]) -> tuple[float, float]:
+    mean = sum(values) / len(values)
+    if len(values) < 2:
+        return mean, 0.0
+    return mean, math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))

@@ -1,0 +1,93 @@
+"""The paper's tables as values: which methods, and what the figures must show."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from skillfield.errors import ConfigError, unknown_name
+
+__all__ = ["EXPERIMENTS", "Band", "Experiment", "experiment"]
+
+Figures = Mapping[str, Mapping[str, float]]
+"""Method → metric → mean over seeds. Rates are shares, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """One thing that a table must show: a figure of a method at least so large, or so far above another method's."""
+
+    metric: str
+    method: str
+    at_least: float
+    above: str | None = None
+    """Compare with this method's figure instead of with zero."""
+
+    def describe(self) -> str:
+        """For the table's footer."""
+        versus = f" above {self.above}" if self.above else ""
+        return f"{self.method}: {self.metric}{versus} ≥ {self.at_least:g}"
+
+    def holds(self, figures: Figures) -> bool | None:
+        """Whether it does; None if a method is missing from the table."""
+        if self.method not in figures or (self.above and self.above not in figures):
+            return None
+        base = figures[self.above][self.metric] if self.above else 0.0
+        return figures[self.method][self.metric] - base >= self.at_least
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table of the paper."""
+
+    name: str
+    summary: str
+    methods: tuple[str, ...]
+    bands: Mapping[str, tuple[Band, ...]]
+    """Per task."""
+
+
+_STARTER = (
+    Band("success_rate", "full", 0.90),
+    Band("transition_rate", "full", 0.85),
+    Band("transition_rate", "full", 0.15, above="sm"),
+    Band("neighbourhood_rate", "full", 0.10, above="sm"),
+)
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "main": Experiment(
+        "main",
+        "both baselines, plain, with neighbourhood starts, and with the full method",
+        ("dm", "dm+nsi", "dm+full", "sm", "sm+nsi", "full"),
+        {"starter": _STARTER},
+    ),
+    "ablation": Experiment(
+        "ablation",
+        "each component alone and together, and the simpler alternatives to them",
+        (
+            "sm",
+            "sm+ats",
+            "sm+he",
+            "sm+stf",
+            "sm+stg",
+            "sm+stg+stf",
+            "sm+stg+stf+ats",
+            "full",
+            "sm+t",
+            "sm+hs",
+            "sm+iae",
+        ),
+        {
+            "starter": (
+                *_STARTER,
+                Band("success_rate/toss", "full", 0.70),
+                Band("success_rate/toss", "full", 0.30, above="sm+stg+stf+ats"),
+            )
+        },
+    ),
+}
+
+
+def experiment(name: str) -> Experiment:
+    """An experiment by name."""
+    if name not in EXPERIMENTS:
+        raise ConfigError(unknown_name("experiment", name, tuple(EXPERIMENTS)))
+    return EXPERIMENTS[name]

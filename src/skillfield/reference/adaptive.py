@@ -1,0 +1,81 @@
+"""Adaptive trajectory sampling: start more often where imitation is still bad (paper, ATS).
+
+Shape letters: N frames of all clips, C clips, S skills.
+"""
+
+import torch
+from torch import Tensor
+
+from skillfield.reference.motion import ReferenceMotion
+
+__all__ = ["AdaptiveSampling", "skill_weights", "start_weights"]
+
+
+def start_weights(mean_reward: Tensor, clip: Tensor, possible: Tensor, clips: int, sharpness: float) -> Tensor:
+    """p_i = exp(-λ_s r̄_i) / Σ_j exp(-λ_s r̄_j) within each clip; frames that cannot be started from get nothing.  [N]"""
+    weight = torch.exp(-sharpness * mean_reward) * possible
+    total = torch.zeros(clips, device=weight.device).index_add_(0, clip, weight)
+    return weight / total.clamp_min(1e-30)[clip]
+
+
+def skill_weights(mean_reward: Tensor, sharpness: float) -> Tensor:
+    """The same over whole skills or clips: a softmax of -λ_c times their mean reward."""
+    return torch.softmax(-sharpness * mean_reward, dim=0)
+
+
+class AdaptiveSampling:
+    """Which frame to start from: hard ones more often. With both sharpnesses 0 it is uniform."""
+
+    def __init__(
+        self, motion: ReferenceMotion, frame_sharpness: float, skill_sharpness: float, rate: float = 0.1
+    ) -> None:
+        """frame_sharpness: λ_s; skill_sharpness: λ_c; rate: how fast a running mean follows new episodes."""
+        self._motion, self._rate = motion, rate
+        self._frame_sharpness, self._skill_sharpness = frame_sharpness, skill_sharpness
+        self._possible = motion.start_mask()
+        self._clip = torch.repeat_interleave(torch.arange(motion.num_clips, device=motion.device), motion.length)
+        self.mean_reward = torch.zeros(len(self._clip), device=motion.device)  # [N] a frame never tried counts as 0
+        self._cumulative: Tensor | None = None
+
+    def weights(self) -> Tensor:
+        """Probability of every frame.  [N]"""
+        motion = self._motion
+        within = start_weights(self.mean_reward, self._clip, self._possible, motion.num_clips, self._frame_sharpness)
+        frames = torch.zeros(motion.num_clips, device=motion.device).index_add_(0, self._clip, self._possible.float())
+        clip_sum = torch.zeros(motion.num_clips, device=motion.device).index_add_(
+            0, self._clip, self.mean_reward * self._possible
+        )
+        clip_mean = clip_sum / frames
+        clips = torch.zeros(len(motion.skills), device=motion.device).index_add_(
+            0, motion.skill, torch.ones_like(clip_mean)
+        )
+        skill_mean = torch.zeros_like(clips).index_add_(0, motion.skill, clip_mean) / clips.clamp_min(1)
+        present = clips > 0
+        of_skill = torch.zeros_like(clips)
+        of_skill[present] = skill_weights(skill_mean[present], self._skill_sharpness)
+        return within * (of_skill / clips.clamp_min(1))[motion.skill][self._clip]
+
+    def sample(self, count: int) -> tuple[Tensor, Tensor]:
+        """Clips and frames to start from.  [count] each"""
+        if self._cumulative is None:
+            self._cumulative = torch.cumsum(self.weights().double(), dim=0)
+        draw = torch.rand(count, dtype=torch.float64, device=self._motion.device) * self._cumulative[-1]
+        row = torch.searchsorted(self._cumulative, draw, right=True).clamp_max(len(self._cumulative) - 1)
+        clip = self._clip[row]
+        return clip, row - self._motion.start[clip]
+
+    def record(self, clip: Tensor, frame: Tensor, mean_reward: Tensor) -> None:
+        """Fold in finished episodes; several of one frame count as their mean, with the weight of all of them."""
+        if not (self._frame_sharpness or self._skill_sharpness):
+            return
+        row = self._motion.row(clip, frame)
+        count = torch.zeros_like(self.mean_reward).index_add_(0, row, torch.ones_like(mean_reward))
+        total = torch.zeros_like(self.mean_reward).index_add_(0, row, mean_reward)
+        share = 1 - (1 - self._rate) ** count
+        self.mean_reward += share * (total / count.clamp_min(1) - self.mean_reward)
+        self._cumulative = None
+
+    def load(self, mean_reward: Tensor) -> None:
+        """Go on with statistics of an earlier session."""
+        self.mean_reward.copy_(mean_reward)
+        self._cumulative = None

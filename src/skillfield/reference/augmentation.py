@@ -1,0 +1,174 @@
+"""Online augmentation of demonstrations (paper, Algorithm 1): stitched, perturbed, reconnected, adaptively sampled.
+
+With every switch off this is reference state initialisation: a skill, a clip and a frame at random.
+Shape letters: n episodes, Q, D as in MuJoCo.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from skillfield.characters import Character
+from skillfield.errors import ConfigError
+from skillfield.reference.adaptive import AdaptiveSampling
+from skillfield.reference.field import TransitionField
+from skillfield.reference.graph import StitchedGraph, build_graph
+from skillfield.reference.kinematics import TrackingWeights
+from skillfield.reference.motion import ReferenceMotion
+from skillfield.reference.neighbourhood import Neighbourhood, neighbour
+from skillfield.reference.sampling import Starts, StartSampler
+from skillfield.reference.similarity import masked_states
+from skillfield.reference.states import StateKinematics
+
+__all__ = ["Augmentation", "AugmentedSampler"]
+
+
+_POOL = 256  # starts drawn at once
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Which parts are on, and their hyper-parameters (paper, table of augmentation hyper-parameters)."""
+
+    neighbourhood: bool = False
+    """ε-NSI: some starts are drawn from the neighbourhood of their state."""
+    connect: bool = False
+    """STF: such a start follows its most similar frame, after masked states; off: its own frame, at once."""
+    stitch: bool = False
+    """STG: some starts are states of other skills."""
+    adapt: bool = False
+    """ATS: hard starts and hard skills more often."""
+    p_external: float = 0.1
+    """p_e: share of starts from other skills."""
+    p_neighbour: float = 0.1
+    """p_n: share of starts from a neighbourhood."""
+    frame_sharpness: float = 10.0
+    """λ_s: how strongly hard frames are preferred."""
+    skill_sharpness: float = 5.0
+    """λ_c: how strongly hard skills are preferred."""
+    threshold: float = 1e-10
+    """τ: connections less similar than this do not exist."""
+    max_masked: int = 10
+    """N_max: masked states at most."""
+    margin: float = 0.0
+    """Frames whose -ln β is within this of the best are equally similar, and the earliest is taken (paper: 0)."""
+    box: Neighbourhood = field(default_factory=Neighbourhood)
+    """ε of each field."""
+
+    def __post_init__(self) -> None:
+        if self.connect and not self.neighbourhood:
+            raise ConfigError("augmentation: connect (STF) needs neighbourhood (ε-NSI): there is nothing to connect")
+        for name in ("p_external", "p_neighbour"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ConfigError(f"augmentation: {name} is {getattr(self, name)}, a probability is between 0 and 1")
+        if not 0.0 < self.threshold < 1.0:
+            raise ConfigError(f"augmentation: threshold is {self.threshold}, a similarity is between 0 and 1")
+
+
+class AugmentedSampler(StartSampler):
+    """Algorithm 1, for n episodes at once."""
+
+    def __init__(
+        self, motion: ReferenceMotion, character: Character, weights: TrackingWeights, config: Augmentation
+    ) -> None:
+        self.motion, self.config = motion, config
+        self._drawn: Starts | None = None
+        self.notes: list[str] = []
+        """What could not be done, for people."""
+        self.states = StateKinematics(character, motion.device)
+        self.adaptive = AdaptiveSampling(
+            motion,
+            config.frame_sharpness if config.adapt else 0.0,
+            config.skill_sharpness if config.adapt else 0.0,
+        )
+        self.field = TransitionField(motion, self.states, weights, config.margin) if config.connect else None
+        self.graph = self._build_graph(weights) if config.stitch else None
+
+    def sample(self, count: int) -> Starts:
+        """Hand out starts; they are drawn many at a time, because a batch costs hardly more than a single one."""
+        if self._drawn is None or len(self._drawn.clip) < count:
+            fresh = self.draw(max(count, _POOL))
+            self._drawn = fresh if self._drawn is None else self._drawn.joined(fresh)
+        given, self._drawn = self._drawn.split(count)
+        return given
+
+    def draw(self, count: int) -> Starts:
+        """Algorithm 1: start states and the trajectories {s, masked …, ŝ_j, …, ŝ_T} that they follow."""
+        motion, config = self.motion, self.config
+        clip, frame = self.adaptive.sample(count)
+        row = motion.row(clip, frame)
+        qpos, qvel, past_row = motion.qpos[row], motion.qvel[row], row.clone()
+        exponent = torch.zeros(count, device=motion.device)  # -ln β of the connection
+
+        if self.graph is not None:
+            external = self._chance(count, config.p_external)
+            edge, exists = self._edges(self.graph, motion.skill[clip])
+            external &= exists
+            row = torch.where(external, self.graph.target_row[edge], row)
+            past_row = torch.where(external, self.graph.source_row[edge], past_row)
+            exponent = torch.where(external, self.graph.exponent[edge], exponent)
+            qpos, qvel = self._aligned(past_row, row)
+            clip = torch.searchsorted(motion.start, row, right=True) - 1
+            frame = row - motion.start[clip]
+
+        if config.neighbourhood:
+            chosen = torch.nonzero(self._chance(count, config.p_neighbour)).squeeze(1)
+            if len(chosen):
+                near_qpos, near_qvel = neighbour(qpos[chosen], qvel[chosen], config.box, self.states.layout)
+                if self.field is not None:
+                    near_frame, near_exponent = self.field.connect(near_qpos, near_qvel, clip[chosen])
+                    kept = near_exponent < self._limit
+                    chosen, near_qpos, near_qvel = chosen[kept], near_qpos[kept], near_qvel[kept]
+                    frame[chosen], exponent[chosen] = near_frame[kept], near_exponent[kept]
+                    # its past is that of the frame it follows, so that memory and reference clock agree
+                    past_row[chosen] = motion.row(clip[chosen], frame[chosen])
+                qpos[chosen], qvel[chosen] = near_qpos, near_qvel
+
+        masked = masked_states(exponent, config.max_masked)
+        return Starts(qpos, qvel, clip, frame, masked, past_row)
+
+    def record(self, clip: Tensor, frame: Tensor, mean_reward: Tensor) -> None:
+        self.adaptive.record(clip, frame, mean_reward)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        drawn = {} if self._drawn is None else {f"drawn/{name}": value for name, value in vars(self._drawn).items()}
+        return {"mean_reward": self.adaptive.mean_reward, **drawn}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.adaptive.load(state["mean_reward"])
+        drawn = {name.removeprefix("drawn/"): value for name, value in state.items() if name.startswith("drawn/")}
+        self._drawn = Starts(**{name: value.to(self.motion.device) for name, value in drawn.items()}) if drawn else None
+
+    @property
+    def _limit(self) -> float:
+        return -torch.log(torch.tensor(self.config.threshold)).item()
+
+    def _build_graph(self, weights: TrackingWeights) -> StitchedGraph | None:
+        if len(self.motion.skill.unique()) < 2:
+            self.notes.append("one skill only: there is nothing to stitch, starts from other skills are off")
+            return None
+        graph = build_graph(self.motion, self.states, weights, self.config.threshold, self.config.margin)
+        if not graph.num_edges:
+            self.notes.append(f"no two skills are as similar as τ = {self.config.threshold:g}: the graph has no edges")
+            return None
+        return graph
+
+    def _chance(self, count: int, probability: float) -> Tensor:
+        return torch.rand(count, device=self.motion.device) < probability
+
+    def _edges(self, graph: StitchedGraph, skill: Tensor) -> tuple[Tensor, Tensor]:
+        """One edge into each skill, uniformly; and whether there is any."""
+        first, edges = graph.edges_of(skill)
+        drawn = (torch.rand(len(skill), device=skill.device) * edges).long().clamp_max(graph.num_edges - 1)
+        return (first + drawn).clamp_max(graph.num_edges - 1), edges > 0
+
+    def _aligned(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """States of source rows, moved in the plane to where the target rows stand and head."""
+        motion, layout = self.motion, self.states.layout
+        origin, ahead = layout.plane_frame(motion.qpos[source])
+        goal, goal_ahead = layout.plane_frame(motion.qpos[target])
+        c, s = ahead.unbind(-1)
+        gc, gs = goal_ahead.unbind(-1)
+        turn = torch.stack((gc * c + gs * s, gs * c - gc * s), dim=-1)
+        return layout.move_in_plane(motion.qpos[source], motion.qvel[source], turn, origin, goal)

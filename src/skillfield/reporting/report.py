@@ -1,0 +1,242 @@
+"""One self-contained page about any number of runs: results, curves, transitions, graph, sampling, films."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from html import escape
+from pathlib import Path
+
+from skillfield.errors import SkillfieldError
+from skillfield.reporting.charts import duration, series_class, short
+from skillfield.reporting.connections import SIMILARITY_LEVELS, connection_pictures
+from skillfield.reporting.curves import curve_charts
+from skillfield.reporting.page import facts, html_page, legend, play_button, section
+from skillfield.reporting.results import results_table, transition_heat_map
+from skillfield.reporting.runs import RunRecord, by_method, filmed_run
+from skillfield.reporting.starts import start_charts
+
+__all__ = ["MAX_PAGE_BYTES", "report_page"]
+
+MAX_PAGE_BYTES = 15_000_000
+"""Films that would make the page larger are left out: browsers and mail programs choke on more."""
+
+_SAME_RUN = ("seed", "threads")
+"""Settings in which runs of one method may differ and still be called repetitions."""
+
+Groups = Mapping[str, Sequence[RunRecord]]
+
+
+def report_page(
+    records: Sequence[RunRecord], made: datetime, version: str, *, videos: bool = True, notes: Sequence[str] = ()
+) -> str:
+    """The page as HTML.
+
+    records: in the order in which their methods shall appear.
+    videos: show the films that the run folders hold.
+    notes: what could not be done, for people.
+    """
+    tasks: dict[str, list[RunRecord]] = {}
+    for record in records:
+        tasks.setdefault(record.task, []).append(record)
+    title = f"{', '.join(tasks)}: {_plural(len({run.method for run in records}), 'method')}"
+    parts = [_header(title, records, made, version)]
+    for task, runs in tasks.items():
+        groups, skills = by_method(runs), _skills(runs)
+        before = f"{task}: " if len(tasks) > 1 else ""
+        parts += [
+            _results(task, before, groups, skills),
+            _curves(task, before, groups, skills),
+            _transitions(task, before, groups, skills),
+            _connections(task, before, groups),
+            _starts(task, before, groups),
+        ]
+    room = MAX_PAGE_BYTES - len("".join(parts).encode()) - 100_000  # for style and the list of runs
+    for task, runs in tasks.items():
+        before = f"{task}: " if len(tasks) > 1 else ""
+        films, room = _films(task, before, by_method(runs), room, notes) if videos else ("", room)
+        parts.append(films)
+    parts.append(_runs(records))
+    return html_page(f"skillfield · {title}", "\n".join(part for part in parts if part))
+
+
+def _header(title: str, records: Sequence[RunRecord], made: datetime, version: str) -> str:
+    methods = list(dict.fromkeys(run.method for run in records))
+    seconds = sum(run.seconds for run in records)
+    samples = sum(run.samples for run in records)
+    values = [
+        ("task", ", ".join(dict.fromkeys(run.task for run in records))),
+        ("methods", ", ".join(methods)),
+        ("runs", str(len(records))),
+        ("samples in all", short(samples)),
+        ("training time in all", duration(seconds)),
+    ]
+    about = f"Made {made:%Y-%m-%d %H:%M} with skillfield {version}"
+    return f'<header><h1>{escape(title)}</h1><p class="made">{escape(about)}</p>{facts(values)}</header>'
+
+
+def _results(task: str, before: str, groups: Groups, skills: Sequence[str]) -> str:
+    results = [run.evaluation for runs in groups.values() for run in runs if run.evaluation]
+    settings = sorted({f"{result.trials:,} trials of {result.seconds:g} s" for result in results})
+    caption = (
+        "SR: success rate (%) from reference states of the skill. εNSR: the same from their ε-neighbourhood. "
+        "NR: mean reward per frame over all start frames. TSR: success rate (%) after starting in another skill, "
+        "averaged over all ordered pairs. "
+    )
+    if settings:
+        caption += f"Per skill and pair: {' or '.join(settings)}. "
+    evaluated = [sum(run.evaluation is not None for run in runs) for runs in groups.values()]
+    if max(evaluated) > 1:
+        caption += "± is the sample standard deviation over runs. "
+    if sum(map(bool, evaluated)) > 1:
+        caption += "Bold is the highest of a column. "
+    return section(f"results-{task}", f"{before}Results", caption, results_table(groups, skills), _differences(groups))
+
+
+def _differences(groups: Groups) -> str:
+    """Say so where runs that are averaged differ in more than their seed."""
+    items = []
+    for method, runs in groups.items():
+        settings = [_flat(run.config) for run in runs]
+        names = sorted({name for some in settings for name in some if name not in _SAME_RUN})
+        differing = [name for name in names if len({repr(some.get(name)) for some in settings}) > 1]
+        if differing:
+            items.append(f"<li>Runs of {escape(method)} differ in {escape(', '.join(differing))}.</li>")
+    return f'<ul class="notes">{"".join(items)}</ul>' if items else ""
+
+
+def _curves(task: str, before: str, groups: Groups, skills: Sequence[str]) -> str:
+    caption = "Against training samples, averaged within each point. "
+    if any(len(runs) > 1 for runs in groups.values()):
+        caption += (
+            "A line is the mean over a method's runs and its band their range, as far as all of them came; "
+            "beyond that, paler, the longest run alone. "
+        )
+    key = legend([(f"swatch {series_class(number)}", method) for number, method in enumerate(groups)])
+    return section(f"training-{task}", f"{before}Training", caption, key, _grid(curve_charts(groups, skills)))
+
+
+def _transitions(task: str, before: str, groups: Groups, skills: Sequence[str]) -> str:
+    maps = [transition_heat_map(method, runs, skills) for method, runs in groups.items()]
+    caption = "TSR (%): a trial starts in a reference state of the row's skill and is asked for the column's."
+    content = f'<div class="maps">{"".join(maps)}</div>' if any(maps) else ""
+    return section(f"transitions-{task}", f"{before}Transitions", caption, content)
+
+
+def _connections(task: str, before: str, groups: Groups) -> str:
+    """Each graph once, however many methods and seeds share it."""
+    pictures: dict[str, list[str]] = {}
+    for method, runs in groups.items():
+        for run in runs:
+            if run.edges is not None:
+                picture = _grid(connection_pictures(run.clips, run.edges))
+                pictures.setdefault(picture, []).append(method)
+    if not pictures:
+        return ""
+    caption = (
+        "The stitched graph. Bars are clips, frame by frame. Every line starts in a frame of another skill (pale) and "
+        "ends in the most similar frame of the skill (strong), which an episode from there then follows. Colour is the "
+        "similarity β of the two; less similar frames are bridged by more masked states, from one up."
+    )
+    key = legend([(f"edge s{number}", name) for number, (_, name) in enumerate(SIMILARITY_LEVELS)])
+    parts = []
+    for picture, methods in pictures.items():
+        if len(pictures) > 1:
+            parts.append(f"<h3>{escape(', '.join(dict.fromkeys(methods)))}</h3>")
+        parts.append(picture or "<p>The graph has no edges.</p>")
+    return section(f"graph-{task}", f"{before}Connections", caption, key, *parts)
+
+
+def _starts(task: str, before: str, groups: Groups) -> str:
+    parts = []
+    for method, runs in groups.items():
+        run, charts = next(((run, charts) for run in runs if (charts := start_charts(run))), (None, []))
+        if run is not None:
+            sharpness = run.config["augmentation"]["frame_sharpness"]
+            sharp = f"<small>λ<sub>s</sub> = {sharpness:g}</small>"
+            parts.append(f"<h3>{escape(method)}, seed {run.seed} {sharp}</h3>{_grid(charts)}")
+    caption = (
+        "Adaptive sampling at the newest checkpoint. Above: the running mean reward of episodes that started in each "
+        "frame. Below: how often such a start is drawn, as a multiple of an even draw within the clip (dashed)."
+    )
+    return section(f"starts-{task}", f"{before}Where training starts", caption, *parts)
+
+
+def _films(task: str, before: str, groups: Groups, room: int, notes: Sequence[str]) -> tuple[str, int]:
+    """Films of one run per method, as far as there is room for their bytes; and the room that is left."""
+    parts, left_out = [], 0
+    for method, runs in groups.items():
+        run = filmed_run(runs)
+        films = []
+        for skill, path in run.videos().items():
+            if path.stat().st_size * 4 / 3 > room:
+                left_out += 1
+                continue
+            data = _base64(path)
+            room -= len(data)
+            films.append(_film(skill, data))
+        if films:
+            parts.append(f'<h3>{escape(method)}, seed {run.seed}</h3><div class="films">{"".join(films)}</div>')
+    said = list(notes)
+    if left_out:
+        said.append(f"{_plural(left_out, 'film')} left out to keep this page below {MAX_PAGE_BYTES // 1_000_000} MB.")
+    items = "".join(f"<li>{escape(note)}</li>" for note in said)
+    told = f'<ul class="notes">{items}</ul>' if items else ""
+    caption = "One run of each method, from the start of each demonstration and beyond its end."
+    return section(f"films-{task}", f"{before}Films", caption, play_button() if parts else "", *parts, told), room
+
+
+def _base64(path: Path) -> str:
+    try:
+        return base64.b64encode(path.read_bytes()).decode()
+    except OSError as problem:
+        raise SkillfieldError(f"{path}: cannot be read: {problem.strerror or problem}") from None
+
+
+def _film(skill: str, data: str) -> str:
+    source = f"data:video/mp4;base64,{data}"
+    return (
+        f'<figure><video controls muted loop playsinline preload="metadata" src="{source}"></video>'
+        f"<figcaption>{escape(skill)}</figcaption></figure>"
+    )
+
+
+def _runs(records: Sequence[RunRecord]) -> str:
+    heads = "".join(
+        f"<th>{name}</th>" for name in ("folder", "task", "method", "seed", "samples", "time", "samples/s", "evaluated")
+    )
+    rows = []
+    for run in records:
+        speed = run.samples / run.seconds if run.seconds > 0 else float("nan")
+        cells = (
+            escape(str(run.folder)),
+            escape(run.task),
+            escape(run.method),
+            str(run.seed),
+            f"{run.samples:,}",
+            duration(run.seconds),
+            short(speed),
+            f"{run.evaluation.trials:,} trials" if run.evaluation else "not evaluated",
+        )
+        rows.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
+    table = f'<table class="runs"><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return section("runs", "Runs", "", f'<div class="wide">{table}</div>')
+
+
+def _skills(runs: Sequence[RunRecord]) -> tuple[str, ...]:
+    evaluated = [run for run in runs if run.evaluation]
+    return tuple(dict.fromkeys(skill for run in (*evaluated, *runs) for skill in run.skills))
+
+
+def _grid(charts: Sequence[str]) -> str:
+    return f'<div class="grid">{"".join(f"<div>{chart}</div>" for chart in charts)}</div>' if charts else ""
+
+
+def _flat(config: Mapping[str, object], before: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for name, value in config.items():
+        flat |= _flat(value, f"{before}{name}.") if isinstance(value, Mapping) else {f"{before}{name}": value}
+    return flat
+
+
+def _plural(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

@@ -1,0 +1,221 @@
+"""What a run folder has to show, read once and checked: measurements, evaluation, graph, sampling statistics, videos.
+
+Shape letters: N frames of all clips, one row after another in the order of clips.json; M edges of the stitched graph.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from skillfield.errors import SkillfieldError
+from skillfield.evaluation import Evaluation
+from skillfield.files import read_json
+from skillfield.reporting.logs import METRICS_FILE, read_metrics
+
+__all__ = ["ClipRows", "Edges", "RunRecord", "by_method", "filmed_run", "read_run", "video_path"]
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ClipRows:
+    """One demonstration and where its frames lie."""
+
+    name: str
+    skill: str
+    start: int
+    """Row of its first frame."""
+    length: int
+    missing: tuple[int, ...] = ()
+    """Frames that were not recorded: no episode starts there."""
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The stitched graph."""
+
+    source: NDArray[np.int64]  # [M] row of a state of another skill
+    target: NDArray[np.int64]  # [M] row of the frame that it connects to
+    exponent: Numbers  # [M] -ln β
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run, as far as its folder tells."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    """config.json, with its defaults filled in."""
+    metrics: Sequence[Mapping[str, float]]
+    """Lines of metrics.jsonl, at least one."""
+    evaluation: Evaluation | None = None
+    clips: tuple[ClipRows, ...] = ()
+    edges: Edges | None = None
+    mean_reward: Numbers | None = None  # [N] running mean reward per start frame
+
+    @property
+    def task(self) -> str:
+        """Name of its task."""
+        return str(self.config["task"])
+
+    @property
+    def method(self) -> str:
+        """Name of its method."""
+        return str(self.config["method"])
+
+    @property
+    def seed(self) -> int:
+        """Of the training."""
+        return int(self.config["seed"])
+
+    @property
+    def samples(self) -> int:
+        """How far training came."""
+        return int(self.metrics[-1]["samples"])
+
+    @property
+    def seconds(self) -> float:
+        """Time spent training; not a number where the log does not say."""
+        return float(self.metrics[-1].get("seconds", np.nan))
+
+    @property
+    def skills(self) -> tuple[str, ...]:
+        """In the order of the evaluation, else of the log."""
+        if self.evaluation:
+            return tuple(self.evaluation.success_rate)
+        prefix = "reward/"
+        logged = (name.removeprefix(prefix) for entry in self.metrics for name in entry if name.startswith(prefix))
+        return tuple(dict.fromkeys(logged))
+
+    def videos(self) -> dict[str, Path]:
+        """The film of each skill that has one."""
+        paths = {skill: video_path(self.folder, skill) for skill in self.skills}
+        return {skill: path for skill, path in paths.items() if path and path.is_file()}
+
+
+def read_run(folder: Path, config: Mapping[str, Any]) -> RunRecord:
+    """Everything a report needs from a run folder; damaged files raise, absent ones are absent.
+
+    config: the run's configuration as plain values.
+    """
+    metrics = _read_numbers(folder / METRICS_FILE)
+    clips = _read_clips(folder / "clips.json")
+    rows = sum(clip.length for clip in clips)
+    return RunRecord(
+        folder=folder,
+        config=config,
+        metrics=metrics,
+        evaluation=_read_evaluation(folder / "evaluation.json"),
+        clips=clips,
+        edges=_read_edges(folder / "graph.safetensors", rows) if clips else None,
+        mean_reward=_read_mean_reward(folder, rows) if clips else None,
+    )
+
+
+def by_method(records: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
+    """Runs of one task grouped by method, each group sorted by seed."""
+    groups: dict[str, list[RunRecord]] = {}
+    for record in records:
+        groups.setdefault(record.method, []).append(record)
+    return {method: sorted(group, key=lambda record: record.seed) for method, group in groups.items()}
+
+
+def filmed_run(group: Sequence[RunRecord]) -> RunRecord:
+    """The run that stands for its method in films: the first with videos, else the first that could be filmed."""
+    with_checkpoint = [record for record in group if (record.folder / "checkpoints" / "latest").is_file()]
+    return next((record for record in group if record.videos()), (with_checkpoint or list(group))[0])
+
+
+def video_path(folder: Path, skill: str) -> Path | None:
+    """Where the film of a skill belongs; None for a name that would leave the folder."""
+    return folder / "videos" / f"{skill}.mp4" if Path(skill).name == skill else None
+
+
+def _read_numbers(path: Path) -> list[dict[str, float]]:
+    metrics = read_metrics(path)
+    if not metrics:
+        raise SkillfieldError(f"{path}: nothing measured yet")
+    for number, entry in enumerate(metrics, start=1):
+        for name, value in entry.items():
+            if not isinstance(value, int | float):
+                raise SkillfieldError(f"{path}: line {number}: '{name}' is {value!r}, expected a number")
+    return metrics
+
+
+def _read_evaluation(path: Path) -> Evaluation | None:
+    if not path.exists():
+        return None
+    values = read_json(path, SkillfieldError)
+    again = f"measure again: skillfield evaluate {path.parent}"
+    try:
+        result = Evaluation.from_dict(values)
+        _check_numbers(result)
+    except (TypeError, AttributeError, ValueError) as problem:
+        raise SkillfieldError(f"{path}: no evaluation of this version ({problem}); {again}") from None
+    return result
+
+
+def _check_numbers(result: Evaluation) -> None:
+    """Raise TypeError or ValueError unless every figure is one."""
+    int(result.trials), float(result.seconds)
+    for rates in (result.success_rate, result.neighbourhood_rate, result.normalised_reward):
+        np.array(list(rates.values()), dtype=np.float64)
+    for targets in result.transition_rate.values():
+        np.array(list(targets.values()), dtype=np.float64)
+    for intervals in (result.success_interval, result.neighbourhood_interval):
+        np.array(list(intervals.values()), dtype=np.float64).reshape(len(intervals), 2)
+
+
+def _read_clips(path: Path) -> tuple[ClipRows, ...]:
+    if not path.exists():
+        return ()
+    clips: list[ClipRows] = []
+    start = 0
+    try:
+        for entry in read_json(path, SkillfieldError):
+            missing = tuple(int(frame) for frame in entry.get("missing", ()))
+            clips.append(ClipRows(str(entry["name"]), str(entry["skill"]), start, int(entry["length"]), missing))
+            start += clips[-1].length
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise SkillfieldError(f"{path}: expected a list of objects with name, skill and length") from None
+    return tuple(clips)
+
+
+def _read_edges(path: Path, rows: int) -> Edges | None:
+    if not path.exists():
+        return None
+    source, target, exponent = _tensors(path, "source_row", "target_row", "exponent")
+    if not len(source) == len(target) == len(exponent):
+        raise SkillfieldError(f"{path}: {len(source)} sources, {len(target)} targets, {len(exponent)} exponents")
+    highest = max(source.max(initial=-1), target.max(initial=-1))
+    if highest >= rows:
+        raise SkillfieldError(f"{path}: an edge uses row {highest:.0f}, clips.json has {rows} rows")
+    return Edges(source.astype(np.int64), target.astype(np.int64), exponent)
+
+
+def _read_mean_reward(folder: Path, rows: int) -> Numbers | None:
+    try:
+        name = (folder / "checkpoints" / "latest").read_text().strip()
+    except OSError:
+        return None
+    path = folder / "checkpoints" / name / "training.safetensors"
+    if not path.exists():
+        return None
+    (mean_reward,) = _tensors(path, "sampler/mean_reward")
+    if len(mean_reward) != rows:
+        raise SkillfieldError(f"{path}: sampler/mean_reward has {len(mean_reward)} rows, clips.json has {rows}")
+    return mean_reward
+
+
+def _tensors(path: Path, *names: str) -> list[Numbers]:
+    """Some tensors of a file, without reading the others."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return [np.asarray(file.get_tensor(name), dtype=np.float64) for name in names]
+    except (OSError, SafetensorError) as problem:
+        raise SkillfieldError(f"{path}: cannot be read: {problem}") from None

@@ -1,0 +1,380 @@
+"""History: what the policy remembers, the same from a demonstration as from the engine, and what is learned from it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from skillfield.characters import Character
+from skillfield.clips import Clip
+from skillfield.errors import ConfigError
+from skillfield.experiments.run import RunConfig, build_motion, build_ppo, preset
+from skillfield.experiments.tasks import starter
+from skillfield.imitation import EnvConfig, ImitationEnv
+from skillfield.imitation.history import History, history_features, reference_features
+from skillfield.imitation.termination import Termination
+from skillfield.learning import history_encoder
+from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, save_checkpoint
+from skillfield.learning.history_encoder import EncoderConfig, HistoryEncoder, pretrain, pretrained_encoder
+from skillfield.learning.training import Budget
+from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion, TrackingWeights
+from skillfield.rotations import quat_from_rotvec, quat_multiply, quat_rotate
+from skillfield.simulation import CpuEngine, Engine
+
+MakeClip = Callable[..., Clip]
+Begin = Callable[..., None]
+
+SMALL = EncoderConfig(channels=(8, 8, 4), stride=2, steps=30, batch=32, hidden=(16,))
+LENGTH = 12
+
+
+def remembering(
+    clips: list[Clip], character: Character, kind: str = "stacked", envs: int = 2, **changes: Any
+) -> ImitationEnv:
+    """An environment with a memory of twelve frames."""
+    motion = ReferenceMotion(clips, character, tuple(dict.fromkeys(clip.skill for clip in clips)))
+    config = EnvConfig(
+        termination=Termination(min_root_height=None),
+        history=kind,  # type: ignore[arg-type]
+        history_length=LENGTH,
+    )
+    encoder = None
+    if kind == "encoder":
+        size = reference_features(motion, character).shape[1]
+        encoder = HistoryEncoder(size, LENGTH, SMALL).requires_grad_(False)
+    sampler = AugmentedSampler(motion, character, TrackingWeights(), Augmentation(**changes))
+    return ImitationEnv(CpuEngine(character, envs, 1), sampler, config, encoder)
+
+
+def seen(engine: Engine) -> Tensor:
+    """History features of what an engine shows, put together by hand."""
+    character, state = engine.character, engine.state
+    return history_features(
+        state.body_pos_w[:, 0],
+        state.body_quat_w[:, 0],
+        state.body_pos_w,
+        state.qpos[:, character.layout().joint_qpos],
+        state.object_pos_w,
+    )
+
+
+def memory(env: ImitationEnv) -> History:
+    """The environment's window."""
+    assert env.history is not None
+    return env.history
+
+
+def test_the_past_begins_as_the_demonstration_does(
+    make_clip: MakeClip, hand_character: Character, begin: Begin
+) -> None:
+    """After a reset the window holds the frames before the start, oldest first, without the start frame itself."""
+    env = remembering([make_clip(40)], hand_character)
+    begin(env, [0, 0], [20, 5])
+    window, reference = memory(env).window, memory(env).reference
+    assert torch.equal(window[0], reference[8:20])
+    assert torch.equal(window[1, -5:], reference[0:5])
+
+
+def test_before_the_first_frame_there_is_the_first_frame(
+    make_clip: MakeClip, hand_character: Character, begin: Begin
+) -> None:
+    """A clip that has just begun has always been where it begins; never the frames of the clip before it."""
+    env = remembering([make_clip(20), make_clip(20, skill="swing")], hand_character)
+    begin(env, [1, 1], [0, 3])
+    window, reference = memory(env).window, memory(env).reference
+    assert torch.equal(window[0], reference[20].expand(LENGTH, -1))
+    assert torch.equal(window[1], torch.cat((reference[20].expand(LENGTH - 3, -1), reference[20:23])))
+
+
+def test_the_present_becomes_the_past_with_the_next_step(
+    make_clip: MakeClip, hand_character: Character, begin: Begin
+) -> None:
+    """After three steps the last three frames are the states before each of them; the present one is not there yet."""
+    env = remembering([make_clip(40)], hand_character)
+    begin(env, [0, 0], [20, 25])
+    before = memory(env).window.clone()
+    states = []
+    for _ in range(3):
+        states.append(seen(env.engine))
+        env.step(torch.randn(2, env.num_actions))
+    window = memory(env).window
+    assert torch.equal(window[:, -3:], torch.stack(states, dim=1))
+    assert torch.equal(window[:, :-3], before[:, 3:])
+    assert not torch.equal(window[:, -1], seen(env.engine))
+
+
+def test_a_start_from_another_skill_remembers_that_skill(make_clip: MakeClip, hand_character: Character) -> None:
+    """The history of an external start is what led to its state, not to the frame that it is to follow."""
+    clips = [make_clip(30), make_clip(30, skill="swing")]
+    env = remembering(clips, hand_character, envs=40, stitch=True, p_external=1.0)
+    starts = env.sampler.sample(40)
+    env.start(torch.arange(40), starts)
+    reference = memory(env).reference
+    before = torch.maximum(starts.past_row - 1, env.motion.start[1 - starts.clip])
+    assert torch.equal(memory(env).window[:, -1], reference[before])
+
+
+def test_a_finished_episode_leaves_no_memory(make_clip: MakeClip, hand_character: Character, begin: Begin) -> None:
+    """At a reset the window of that environment is new, and the others' go on."""
+    env = remembering([make_clip(40)], hand_character)
+    begin(env, [0, 0], [38, 10])
+    env.step(torch.randn(2, env.num_actions))
+    fresh = memory(env).past_of(env.motion.row(env.clip, env.frame))
+    assert env.progress.tolist() == [0, 1]
+    assert torch.equal(memory(env).window[0], fresh[0])
+    assert not torch.equal(memory(env).window[1], fresh[1])
+
+
+def test_a_demonstration_and_the_engine_show_the_same_features(
+    make_clip: MakeClip, hand_character: Character, begin: Begin
+) -> None:
+    """Features of a reference frame are those of an engine in that state: one function for training and running."""
+    env = remembering([make_clip(40)], hand_character, envs=40)
+    begin(env, [0] * 40, list(range(40)))
+    torch.testing.assert_close(seen(env.engine), memory(env).reference, rtol=0, atol=1e-4)
+
+
+def test_features_of_a_free_root_do_not_know_where_north_is(walker: Character) -> None:
+    """A ball joint counts as its four numbers; moved and turned in the plane, nothing changes; lifted, the height."""
+    layout, engine = walker.layout(), CpuEngine(walker, 5, 1)
+    rest = torch.tensor(walker.model.qpos0).float().expand(5, -1)
+    qpos = layout.integrate(rest, 0.4 * torch.randn(5, layout.num_dofs))
+    still = torch.zeros(5, layout.num_dofs)
+
+    def features(states: Tensor) -> Tensor:
+        engine.reset(torch.arange(5), states, still)
+        return seen(engine)
+
+    here = features(qpos)
+    assert here.shape == (5, 1 + 3 * 3 + 5)
+    turn = quat_from_rotvec(torch.tensor([0.0, 0.0, 2.1])).expand(5, 4)
+    moved = qpos.clone()
+    for first in (0, qpos.shape[1] - 7):
+        moved[:, first : first + 3] = quat_rotate(turn, qpos[:, first : first + 3]) + torch.tensor([3.0, -4.0, 0.0])
+        moved[:, first + 3 : first + 7] = quat_multiply(turn, qpos[:, first + 3 : first + 7])
+    torch.testing.assert_close(features(moved), here, rtol=0, atol=1e-4)
+    higher = qpos.clone()
+    higher[:, [2, -5]] += 0.5
+    torch.testing.assert_close(features(higher)[:, 1:], here[:, 1:], rtol=0, atol=1e-4)
+    torch.testing.assert_close(features(higher)[:, 0], here[:, 0] + 0.5, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["none", "encoder", "stacked", "time"])
+def test_the_observation_grows_by_what_is_remembered(
+    make_clip: MakeClip, hand_character: Character, begin: Begin, kind: str
+) -> None:
+    """Nothing, the embedding, the whole window, or one number; announced and delivered, and the rest stays."""
+    env = remembering([make_clip(40)], hand_character, kind)
+    plain = remembering([make_clip(40)], hand_character, "none")
+    for each in (env, plain):
+        begin(each, [0, 0], [6, 18])
+    features = reference_features(env.motion, hand_character).shape[1]
+    extra = {"none": 0, "encoder": 3, "stacked": LENGTH * features, "time": 1}[kind]
+    observation = env.observe()
+    assert observation.shape == (2, env.observation_size) == (2, plain.observation_size + extra)
+    assert torch.equal(observation[:, : plain.observation_size], plain.observe())
+    assert not observation.requires_grad
+    if kind == "stacked":
+        assert torch.equal(observation[:, plain.observation_size :], memory(env).window.flatten(1))
+    assert env.step(torch.zeros(2, env.num_actions)).observation.shape == observation.shape
+
+
+def test_the_reference_time_waits_for_masked_steps(
+    make_clip: MakeClip, hand_character: Character, begin: Begin
+) -> None:
+    """As a condition, time is the reference frame in seconds."""
+    env = remembering([make_clip(40)], hand_character, "time")
+    begin(env, [0, 0], [6, 18], masked=[2, 0])
+    times = [env.observe()[:, -1]] + [env.step(torch.zeros(2, env.num_actions)).observation[:, -1] for _ in range(4)]
+    expected = torch.tensor([[6, 18], [6, 19], [6, 20], [7, 21], [8, 22]]) / 60
+    torch.testing.assert_close(torch.stack(times), expected)
+
+
+def test_an_encoder_is_needed_to_encode(make_clip: MakeClip, hand_character: Character) -> None:
+    """Asking for an embedding without anything that makes one is an error."""
+    motion = ReferenceMotion([make_clip()], hand_character, ["sway"])
+    sampler = AugmentedSampler(motion, hand_character, TrackingWeights(), Augmentation())
+    with pytest.raises(ConfigError, match="there is no encoder"):
+        ImitationEnv(CpuEngine(hand_character, 1, 1), sampler, EnvConfig(history="encoder"))
+
+
+def test_the_memory_is_part_of_a_snapshot(make_clip: MakeClip, hand_character: Character) -> None:
+    """A restored environment sees and remembers the same; what it does next leaves the snapshot as it was."""
+    env, other = (remembering([make_clip(30)], hand_character, "encoder", envs=4) for _ in range(2))
+    other._embedding = env._embedding
+    env.reset()
+    for _ in range(8):
+        env.step(torch.randn(4, env.num_actions))
+    snapshot = env.snapshot()
+    kept = snapshot["history"].clone()
+    other.restore(snapshot)
+    assert torch.equal(other.observe(), env.observe())
+    other.reset()
+    assert torch.equal(snapshot["history"], kept)
+
+
+@pytest.fixture(scope="module")
+def swaying(make_clip: MakeClip, hand_character: Character) -> tuple[History, ReferenceMotion]:
+    """A short clip and its history."""
+    motion = ReferenceMotion([make_clip(40), make_clip(30, skill="swing")], hand_character, ["sway", "swing"])
+    return History(motion, hand_character, 1, LENGTH), motion
+
+
+@pytest.mark.parametrize(("length", "stride"), [(60, 1), (60, 2), (12, 3), (1, 1)])
+def test_an_embedding_is_three_numbers(length: int, stride: int) -> None:
+    """Whatever the window and the stride."""
+    encoder = HistoryEncoder(7, length, replace(SMALL, stride=stride))
+    assert encoder(torch.randn(5, length, 7)).shape == (5, 3)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_the_encoder_is_three_convolutions_and_a_linear_layer(stride: int) -> None:
+    """Recomputed with torch's own convolution, three frames wide and zero beyond the ends."""
+    encoder = HistoryEncoder(7, 60, replace(SMALL, stride=stride))
+    x = torch.randn(4, 60, 7)
+    expected = x.clamp(-5.0, 5.0).transpose(1, 2)
+    for number, step in enumerate((stride, stride, 1)):
+        layer = encoder.convolutions[number]
+        assert isinstance(layer, torch.nn.Linear)
+        kernel = layer.weight.unflatten(1, (3, -1)).transpose(1, 2)
+        expected = torch.relu(torch.nn.functional.conv1d(expected, kernel, layer.bias, step, padding=1))
+    torch.testing.assert_close(encoder(x), encoder.head(expected.transpose(1, 2).flatten(1)))
+
+
+def test_pre_training_learns_to_predict(swaying: tuple[History, ReferenceMotion]) -> None:
+    """The error after some steps is a fraction of that of the first, and random numbers outside stay as they are."""
+    history, motion = swaying
+    errors = []
+    for steps in (1, 150):
+        config = replace(SMALL, steps=steps, horizons=(1, 8), learning_rate=1e-2)
+        encoder = HistoryEncoder(history.reference.shape[1], LENGTH, config)
+        before = torch.get_rng_state()
+        errors.append(pretrain(encoder, history, motion, config))
+        assert torch.equal(torch.get_rng_state(), before)
+    assert errors[1] < 0.2 * errors[0]
+
+
+def same(first: HistoryEncoder, second: HistoryEncoder) -> bool:
+    """Equal to the last bit."""
+    theirs = second.state_dict()
+    return all(torch.equal(value, theirs[name]) for name, value in first.state_dict().items())
+
+
+def test_the_same_encoder_is_trained_once(
+    swaying: tuple[History, ReferenceMotion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second time it comes from the cache, frozen; other settings are another encoder."""
+    first = pretrained_encoder(*swaying, SMALL, tmp_path)
+
+    def again(*_: object) -> float:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(history_encoder, "pretrain", again)
+    second = pretrained_encoder(*swaying, SMALL, tmp_path)
+    assert same(first, second)
+    assert not any(parameter.requires_grad for encoder in (first, second) for parameter in encoder.parameters())
+    for other in (replace(SMALL, steps=31), replace(SMALL, horizons=(2,))):
+        with pytest.raises(AssertionError, match="trained again"):
+            pretrained_encoder(*swaying, other, tmp_path)
+
+
+def test_what_was_random_before_does_not_matter(swaying: tuple[History, ReferenceMotion], tmp_path: Path) -> None:
+    """The cache holds what anyone would have trained: the result depends on clips and settings alone."""
+    encoders = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        encoders.append(pretrained_encoder(*swaying, SMALL, tmp_path / str(seed)))
+    assert same(*encoders)
+
+
+def lose_the_end(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def overwrite(path: Path) -> None:
+    path.write_bytes(b"not an encoder")
+
+
+def lose_a_layer(path: Path) -> None:
+    tensors = load_file(path)
+    del tensors["head.weight"]
+    save_file({name: value + 1.0 for name, value in tensors.items()}, path)
+
+
+@pytest.mark.parametrize("damage", [lose_the_end, overwrite, lose_a_layer])
+def test_a_damaged_cache_is_trained_anew(
+    swaying: tuple[History, ReferenceMotion], tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    """The same encoder as before comes out, and the file is whole again."""
+    first = pretrained_encoder(*swaying, SMALL, tmp_path)
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    damage(path)
+    assert same(pretrained_encoder(*swaying, SMALL, tmp_path), first)
+    assert path.read_bytes() == whole
+
+
+def test_a_cache_that_cannot_be_written_only_costs_time(
+    swaying: tuple[History, ReferenceMotion], tmp_path: Path
+) -> None:
+    """A file where the folder should be."""
+    (tmp_path / "blocked").write_text("")
+    encoder = pretrained_encoder(*swaying, SMALL, tmp_path / "blocked")
+    assert encoder(torch.zeros(1, LENGTH, swaying[0].reference.shape[1])).isfinite().all()
+
+
+def test_the_embedding_tells_the_time_while_nothing_moves() -> None:
+    """In the half second in which the toss holds still, a line through the embedding recovers the frame number."""
+    task = starter()
+    character = task.character()
+    motion = build_motion(task, character)
+    history = History(motion, character, 1, 60)
+    config = replace(task.encoder, steps=300, batch=64)
+    torch.manual_seed(0)
+    encoder = HistoryEncoder(history.reference.shape[1], 60, config)
+    pretrain(encoder, history, motion, config)
+    still = int(motion.start[motion.names.index("toss")]) + torch.arange(17, 48)
+    palm = motion.kinematics(still).key_pos_w[:, 0]
+    assert float((palm - palm.mean(0)).norm(dim=1).max()) < 0.03
+    with torch.no_grad():
+        embedding = encoder(history.past_of(still)).double()
+    line = torch.cat((embedding, torch.ones(len(still), 1)), dim=1)
+    time = still.double()
+    fitted = line @ torch.linalg.lstsq(line, time.unsqueeze(1)).solution
+    unexplained = (time - fitted.squeeze(1)).square().sum() / (time - time.mean()).square().sum()
+    assert float(1 - unexplained) > 0.9
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, RunConfig]]:
+    """A run of the full method, two updates old."""
+    folder = tmp_path_factory.mktemp("run")
+    config = preset("starter", "full")
+    ppo = replace(config.ppo, hidden=(16,), horizon=4, minibatch=64, epochs=1)
+    config = replace(config, num_envs=16, ppo=ppo, encoder=SMALL, budget=Budget(samples=512))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        learner = build_ppo(config)
+        learner.update(0.0)
+        learner.update(0.5)
+        save_checkpoint(folder, learner, Counters(128, 2), config.identity(starter().skills))
+        yield folder, replace(config, seed=1)
+
+
+def test_a_checkpoint_holds_the_encoder(run: tuple[Path, RunConfig]) -> None:
+    """Loaded without clips or cache it gives the same embedding, it is frozen, and training has not touched it."""
+    folder, config = run
+    model, state = load_model(latest_checkpoint(folder))
+    assert isinstance(model.encoder, HistoryEncoder)
+    learner = build_ppo(config)
+    trained = learner.model.encoder
+    assert isinstance(trained, HistoryEncoder)
+    window = torch.randn(6, 60, state["history"]["features"])
+    assert torch.equal(model.encoder(window), trained(window))
+    assert not model.encoder(window).requires_grad
+    assert model.encoder.config == SMALL

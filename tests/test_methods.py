@@ -1,0 +1,207 @@
+"""Methods: every row of the paper's tables is a value that reaches the run, trains, and can be resumed."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from skillfield.errors import ConfigError
+from skillfield.experiments.methods import METHODS, method
+from skillfield.experiments.run import RunConfig, build_ppo, load_config, preset, save_config
+from skillfield.experiments.tasks import starter
+from skillfield.imitation import EnvConfig
+from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume, save_checkpoint
+from skillfield.learning.networks import ActorCritic
+from skillfield.learning.ppo import PPO, PPOConfig, Rollout
+from skillfield.learning.training import Budget
+
+SKILLS = starter().skills
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Encoders trained here are nobody else's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def tiny(name: str, **changes: Any) -> RunConfig:
+    """A method on the starter task, small enough for a test."""
+    config = preset("starter", name)
+    ppo = replace(config.ppo, hidden=(32, 16), horizon=4, minibatch=64, epochs=2)
+    encoder = replace(config.encoder, channels=(8, 8, 4), steps=5, batch=16, hidden=(8,))
+    return replace(
+        config, num_envs=32, threads=1, ppo=ppo, encoder=encoder, budget=Budget(samples=32 * 4 * 20), **changes
+    )
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_trains(name: str) -> None:
+    """It builds, and two updates change the policy and leave every number finite."""
+    learner = build_ppo(tiny(name))
+    before = learner.model.policy[0].weight.clone()
+    for progress in (0.0, 0.5):
+        metrics = learner.update(progress)
+        assert all(math.isfinite(value) for value in metrics.values())
+    assert not torch.equal(learner.model.policy[0].weight, before)
+    assert all(value.isfinite().all() for value in learner.model.state_dict().values())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_a_method_switches_on_reaches_the_run(name: str, tmp_path: Path) -> None:
+    """Reward, starts, memory and exploration are those of the method; all else is the task's; a file keeps it."""
+    switches, task, config = method(name), starter(), preset("starter", name)
+    augmentation = config.augmentation
+    assert (config.env.reward, config.env.history) == (switches.reward, switches.history)
+    assert config.ppo.exploration == switches.exploration
+    assert augmentation.neighbourhood == (switches.nsi or switches.stf)
+    assert (augmentation.connect, augmentation.stitch, augmentation.adapt) == (switches.stf, switches.stg, switches.ats)
+    assert replace(config.env, reward="sm", history="none") == task.env
+    assert replace(config.ppo, exploration="fixed") == task.ppo
+    off = {"neighbourhood": False, "connect": False, "stitch": False, "adapt": False}
+    assert replace(augmentation, **off) == task.augmentation  # type: ignore[arg-type]
+    save_config(config, tmp_path)
+    assert load_config(tmp_path) == config
+
+
+def test_the_tables_of_the_paper_have_their_rows() -> None:
+    """The ablation adds one part at a time, and the full method has them all."""
+    parts = {name: (row.nsi, row.stf, row.stg, row.ats, row.history) for name, row in METHODS.items()}
+    assert parts["sm"] == parts["dm"] == parts["sm+iae"] == (False, False, False, False, "none")
+    assert parts["sm+nsi"] == parts["dm+nsi"] == (True, False, False, False, "none")
+    assert parts["sm+stg+stf"] == (False, True, True, False, "none")
+    assert parts["sm+stg+stf+ats"] == (False, True, True, True, "none")
+    assert parts["full"] == parts["dm+full"] == (False, True, True, True, "encoder")
+    assert (parts["sm+t"][4], parts["sm+hs"][4]) == ("time", "stacked")
+    assert {name for name, row in METHODS.items() if row.reward == "dm"} == {"dm", "dm+nsi", "dm+full"}
+    with pytest.raises(ConfigError, match="unknown method 'amp'; known: sm, sm\\+nsi"):
+        method("amp")
+
+
+def test_parts_that_are_off_cost_nothing() -> None:
+    """Plain SkillMimic builds no field, no graph, no history and no encoder; the full method all of them."""
+    plain: Any = build_ppo(tiny("sm"))
+    full: Any = build_ppo(tiny("full"))
+    assert (plain.env.sampler.field, plain.env.sampler.graph, plain.env.history, plain.model.encoder) == (None,) * 4
+    assert None not in (full.env.sampler.field, full.env.sampler.graph, full.env.history, full.model.encoder)
+    assert full.env.observation_size == plain.env.observation_size + 3
+
+
+def updates(learner: PPO, config: RunConfig, counters: Counters, count: int) -> None:
+    """Some more updates of a run with an unchanging budget."""
+    for _ in range(count):
+        learner.update(config.budget.progress(counters))
+        counters.updates += 1
+        counters.samples += learner.samples_per_update
+
+
+@pytest.mark.parametrize("name", ["full", "sm+iae"])
+def test_a_resumed_run_is_the_same_run(name: str, tmp_path: Path) -> None:
+    """Ten updates and ten more are twenty, bit for bit: hard starts, graph, memory and learned σ included."""
+    config = tiny(name)
+    identity = config.identity(SKILLS)
+    whole, half = build_ppo(config), Counters()
+    updates(whole, config, half, 10)
+    save_checkpoint(tmp_path, whole, half, identity)
+    updates(whole, config, Counters(half.samples, half.updates), 10)
+    torch.manual_seed(12345)  # a resumed process has another random state until the checkpoint restores it
+    parts = build_ppo(config)
+    counters = resume(latest_checkpoint(tmp_path), parts, identity)
+    assert counters == half
+    updates(parts, config, counters, 10)
+    ours, theirs = (
+        learner.model.state_dict()
+        | {f"env/{key}": value for key, value in learner.env.snapshot().items()}
+        | {f"sampler/{key}": value for key, value in learner.env.sampler.state_dict().items()}
+        for learner in (whole, parts)
+    )
+    assert set(ours) == set(theirs)
+    for key, value in ours.items():
+        assert torch.equal(value, theirs[key]), key
+
+
+def test_a_learned_spread_is_part_of_a_checkpoint(tmp_path: Path) -> None:
+    """Loaded, the policy has the same mean and the same σ; its mean alone is what acts."""
+    config = tiny("sm+iae")
+    learner = build_ppo(config)
+    learner.update(0.3)
+    save_checkpoint(tmp_path, learner, Counters(128, 1), config.identity(SKILLS))
+    model, _ = load_model(latest_checkpoint(tmp_path))
+    seen = torch.randn(7, learner.env.observation_size)
+    for ours, theirs in zip(learner.model.distribution(seen, 0.5), model.distribution(seen, 0.5), strict=True):
+        assert torch.equal(ours, theirs)
+    assert model.act(seen).shape == (7, learner.env.num_actions)
+
+
+def test_the_entropy_weight_rises_and_is_annealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From nothing to its peak at a twentieth of the budget, then down to the end; without a learned σ it is zero."""
+    weights: list[float] = []
+
+    def improve(rollout: object, sigma: float, rate: float, entropy_weight: float = 0.0) -> dict[str, float]:
+        weights.append(entropy_weight)
+        return {"kl": 0.0}
+
+    for name in ("sm+iae", "sm"):
+        learner = build_ppo(tiny(name))
+        monkeypatch.setattr(learner, "collect", lambda *_: None)
+        monkeypatch.setattr(learner, "improve", improve)
+        for progress in (0.0, 0.025, 0.05, 0.525, 1.0):
+            learner.update(progress)
+    middle = (5e-4 + 1e-5) / 2
+    assert weights == pytest.approx([0.0, 2.5e-4, 5e-4, middle, 1e-5, 0.0, 0.0, 0.0, 0.0, 0.0], abs=1e-12)
+
+
+@torch.no_grad()
+def test_a_learned_spread_stays_within_its_limits() -> None:
+    """log σ starts at its initial value and is never more than 0.1 under or 1.1 above it, whatever is seen."""
+    model = ActorCritic(4, 2, (8,), learned_spread=0.055)
+    start = math.log(0.055)
+    _, log_sigma = model.distribution(torch.zeros(1, 4), 0.5)
+    assert float((log_sigma - start).abs().max()) < 0.1
+    _, extreme = model.distribution(1e4 * torch.randn(500, 4), 0.5)
+    assert float(extreme.min()) == pytest.approx(start - 0.1, abs=1e-5)
+    assert float(extreme.max()) == pytest.approx(start + 1.1, abs=1e-5)
+
+
+def test_a_fixed_spread_is_the_one_given() -> None:
+    """The same for every state and action."""
+    mean, log_sigma = ActorCritic(4, 2, (8,)).distribution(torch.randn(5, 4), 0.08)
+    assert mean.shape == log_sigma.shape == (5, 2)
+    torch.testing.assert_close(log_sigma, torch.full((5, 2), math.log(0.08)))
+
+
+def idle_rollout(model: ActorCritic) -> Rollout:
+    """Four steps of sixteen environments in one state with nothing to gain: only entropy is left to climb."""
+    with torch.no_grad():
+        mean, log_sigma = model.distribution(torch.zeros(4, 16, 1), 0.1)
+        noise = torch.randn_like(mean)
+    yes = torch.ones(4, 16, dtype=torch.bool)
+    values = {
+        "observation": torch.zeros(4, 16, 1),
+        "action": mean + log_sigma.exp() * noise,
+        "log_prob": -(0.5 * noise.square() + log_sigma).sum(-1),
+        "reward": torch.zeros(4, 16),
+        "done": ~yes,
+        "scored": yes,
+        "trained": yes,
+        "bootstrap": torch.zeros(4, 16),
+        "last_observation": torch.zeros(16, 1),
+    }
+    return Rollout(**{field.name: values[field.name] for field in fields(Rollout)})  # type: ignore[arg-type]
+
+
+def test_entropy_raises_the_learned_spread_and_the_log_says_so() -> None:
+    """With nothing else to learn σ grows, up to its limit, and the reported σ is the policy's own."""
+    env: Any = SimpleNamespace(config=EnvConfig(), device=torch.device("cpu"), num_envs=16)
+    model = ActorCritic(1, 2, (8,), learned_spread=0.1)
+    learner = PPO(env, model, PPOConfig(hidden=(8,), minibatch=64, exploration="learned"))
+    said = [learner.improve(idle_rollout(model), 0.1, 1e-2, entropy_weight=1.0)["sigma"] for _ in range(30)]
+    now = float(model.distribution(torch.zeros(1, 1), 0.1)[1].exp().mean().detach())
+    assert 0.09 < said[0] < 0.15 < said[-1] <= 0.1 * math.exp(1.1) + 1e-6
+    assert said[-1] == pytest.approx(now, rel=0.05)

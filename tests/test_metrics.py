@@ -1,0 +1,225 @@
+"""Metrics: which states trials start from, what they are to do, and how outcomes become figures."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from skillfield.characters import Character
+from skillfield.clips import Clip
+from skillfield.errors import ConfigError
+from skillfield.evaluation import Evaluation, TrialPlan, evaluate_policy
+from skillfield.evaluation.metrics import Judge
+from skillfield.evaluation.rollout import Trials
+from skillfield.evaluation.success import SuccessRule
+from skillfield.imitation import EnvConfig, ImitationEnv
+from skillfield.imitation.termination import Termination
+from skillfield.learning.networks import ActorCritic
+from skillfield.reference import (
+    Augmentation,
+    AugmentedSampler,
+    Neighbourhood,
+    ReferenceMotion,
+    Starts,
+    TrackingWeights,
+)
+from skillfield.simulation import CpuEngine
+
+MakeClip = Callable[..., Clip]
+Scene = tuple[Callable[[int], ImitationEnv], ActorCritic]
+
+BOX = Neighbourhood(root_pos=0.2, object_pos=0.15, joint=0.05, root_vel=0.3)
+
+
+@dataclass(frozen=True)
+class Right(SuccessRule):
+    """A success starts with the root to the right of a line."""
+
+    beyond: float = 0.0
+
+    def judge(self, trials: Trials) -> Tensor:
+        return trials.root_pos_w[0, :, 0] > self.beyond
+
+
+PLAN = TrialPlan(
+    rules={"sway": Right(), "swing": Right(0.1), "hover": Right(-9.0)},
+    seconds=1.0,
+    start_before={"swing": 0.1},
+    box=BOX,
+)
+
+
+@pytest.fixture(scope="module")
+def scene(make_clip: MakeClip, hand_character: Character) -> Scene:
+    """Three skills, one of them in two clips, and a policy that knows nothing."""
+    clips = [make_clip(20), make_clip(16, skill="swing"), make_clip(10, skill="hover"), make_clip(14)]
+    motion = ReferenceMotion(clips, hand_character, PLAN.skills)
+    sampler = AugmentedSampler(motion, hand_character, TrackingWeights(), Augmentation())
+    config = EnvConfig(termination=Termination(min_root_height=None))
+
+    def make_env(count: int) -> ImitationEnv:
+        return ImitationEnv(CpuEngine(hand_character, count, 1), sampler, config)
+
+    env = make_env(1)
+    torch.manual_seed(0)
+    return make_env, ActorCritic(env.observation_size, env.num_actions, (4,))
+
+
+@pytest.fixture
+def trials(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Starts, int]]:
+    """Starts and lengths of all trials, which are not simulated: what is recorded of each is its start."""
+    ran: list[tuple[Starts, int]] = []
+
+    def run_trials(env: ImitationEnv, model: ActorCritic, starts: Starts, steps: int) -> Trials:
+        ran.append((starts, steps))
+        place = starts.qpos[None, :, :3]
+        yes = torch.ones(place.shape[:2], dtype=torch.bool)
+        return Trials(60.0, place, place, yes, yes)
+
+    monkeypatch.setattr("skillfield.evaluation.metrics.run_trials", run_trials)
+    return ran
+
+
+def skill_of(motion: ReferenceMotion, row: Tensor) -> Tensor:
+    """Skill of reference rows."""
+    return motion.skill[torch.searchsorted(motion.start, row, right=True) - 1]
+
+
+def test_success_is_tested_from_reference_states_of_the_skill(scene: Scene, trials: list[tuple[Starts, int]]) -> None:
+    """Any frame of any of its clips with a future, as early as the plan asks; the condition is the skill."""
+    make_env, model = scene
+    motion = make_env(1).motion
+    Judge(make_env, model, PLAN, 200, seed=0).success()
+    ((starts, steps),) = trials
+    assert steps == 60
+    assert torch.equal(starts.qpos, motion.qpos[starts.past_row])
+    assert torch.equal(starts.qvel, motion.qvel[starts.past_row])
+    wanted = torch.arange(3).repeat_interleave(200)
+    assert torch.equal(skill_of(motion, starts.past_row), wanted)
+    assert torch.equal(motion.skill[starts.clip], wanted)
+    drawn = [set(part.tolist()) for part in starts.past_row.split(200)]
+    assert drawn[0] == {*range(19), *range(46, 59)}
+    assert drawn[1] == set(range(20, 27))  # a start within 0.1 s
+    assert drawn[2] == set(range(36, 45))
+
+
+def test_neighbourhood_success_is_tested_from_perturbed_states(
+    scene: Scene, trials: list[tuple[Starts, int]], hand_character: Character
+) -> None:
+    """Every trial starts off its reference state, within the plan's ε of every field, and remembers that state."""
+    make_env, model = scene
+    motion, layout = make_env(1).motion, hand_character.layout()
+    Judge(make_env, model, PLAN, 200, seed=0).neighbourhood()
+    ((starts, _),) = trials
+    assert torch.equal(skill_of(motion, starts.past_row), torch.arange(3).repeat_interleave(200))
+    change = layout.difference(motion.qpos[starts.past_row], starts.qpos).abs()
+    for field in ("root_pos", "joint", "object_pos"):
+        largest = float(change[:, layout.fields[field]].max())
+        assert 0.9 * getattr(BOX, field) < largest <= getattr(BOX, field) + 1e-5
+    assert float(change.amax(dim=1).min()) > 0.01
+    speed = (starts.qvel - motion.qvel[starts.past_row])[:, layout.fields["root_pos"]].abs()
+    assert 0.9 * BOX.root_vel < float(speed.max()) <= BOX.root_vel + 1e-5
+
+
+def test_transitions_are_tested_between_all_ordered_pairs(scene: Scene, trials: list[tuple[Starts, int]]) -> None:
+    """Started in reference states of the one skill, with the condition of the other; never with its own."""
+    make_env, model = scene
+    motion = make_env(1).motion
+    outcome = Judge(make_env, model, PLAN, 50, seed=0).transitions()
+    skills = PLAN.skills
+    assert list(outcome) == [(a, b) for a in skills for b in skills if a != b]
+    ((starts, _),) = trials
+    assert torch.equal(starts.qpos, motion.qpos[starts.past_row])
+    for (source, target), rows, clip in zip(outcome, starts.past_row.split(50), starts.clip.split(50), strict=True):
+        assert set(skill_of(motion, rows).tolist()) == {skills.index(source)}
+        assert set(motion.skill[clip].tolist()) == {skills.index(target)}
+
+
+def test_each_trial_is_judged_by_the_rule_of_what_it_was_to_do(
+    scene: Scene, trials: list[tuple[Starts, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rates are shares of what the target skill's rule calls a success, also when trials come in several batches."""
+    make_env, model = scene
+    monkeypatch.setattr("skillfield.evaluation.metrics._BATCH", 64)
+    judge = Judge(make_env, model, PLAN, 50, seed=0)
+    judged = {(skill, skill): won for skill, won in judge.success().items()} | judge.transitions()
+    place = torch.cat([starts.qpos[:, 0] for starts, _ in trials])
+    beyond = torch.tensor([PLAN.rules[target].beyond for _, target in judged])  # type: ignore[attr-defined]
+    assert [len(starts.clip) for starts, _ in trials] == [64, 64, 22, 64, 64, 64, 64, 44]
+    assert torch.equal(torch.cat(list(judged.values())), place > beyond.repeat_interleave(50))
+
+
+def test_an_evaluation_has_every_figure(scene: Scene, trials: list[tuple[Starts, int]]) -> None:
+    """Every skill, every ordered pair, no diagonal; the same seed gives the same, another seed other starts."""
+    make_env, model = scene
+    first, again, other = (evaluate_policy(make_env, model, PLAN, trials=25, seed=seed) for seed in (4, 4, 5))
+    assert first == again
+    skills = set(PLAN.skills)
+    for figures in (
+        first.success_rate,
+        first.success_interval,
+        first.neighbourhood_rate,
+        first.neighbourhood_interval,
+        first.normalised_reward,
+        first.transition_rate,
+    ):
+        assert set(figures) == skills
+    assert {source: set(into) for source, into in first.transition_rate.items()} == {
+        source: skills - {source} for source in skills
+    }
+    low, high = first.success_interval["sway"]
+    assert 0 <= low <= first.success_rate["sway"] <= high <= 1
+    starts = [tuple(starts.past_row.tolist()) for starts, _ in trials]
+    assert starts[0] == starts[3] != starts[6]
+    assert other.seed == 5
+
+
+FIGURES = Evaluation(
+    trials=10,
+    seconds=10.0,
+    seed=3,
+    success_rate={"a": 0.9, "b": 0.5, "c": 0.1},
+    success_interval={"a": (0.6, 1.0), "b": (0.2, 0.8), "c": (0.0, 0.4)},
+    neighbourhood_rate={"a": 0.6, "b": 0.3, "c": 0.0},
+    neighbourhood_interval={"a": (0.3, 0.8), "b": (0.1, 0.6), "c": (0.0, 0.3)},
+    transition_rate={"a": {"b": 0.2, "c": 0.4}, "b": {"a": 0.6, "c": 0.0}, "c": {"a": 1.0, "b": 0.8}},
+    normalised_reward={"a": 0.4, "b": 0.6, "c": 0.2},
+)
+
+
+def test_averages_are_plain_means() -> None:
+    """Over skills, and over all ordered pairs."""
+    assert FIGURES.averages() == pytest.approx(
+        {"success_rate": 0.5, "neighbourhood_rate": 0.3, "transition_rate": 0.5, "normalised_reward": 0.4}
+    )
+    assert FIGURES.transitions_into() == pytest.approx({"a": 0.8, "b": 0.5, "c": 0.2})
+
+
+def test_an_evaluation_survives_a_file() -> None:
+    """Through JSON and back it is equal; the averages go along for readers."""
+    text = json.dumps(FIGURES.to_dict())
+    assert json.loads(text)["average"] == FIGURES.averages()
+    assert Evaluation.from_dict(json.loads(text)) == FIGURES
+
+
+def test_one_skill_alone_has_no_transitions(scene: Scene, trials: list[tuple[Starts, int]]) -> None:
+    """The matrix is empty, its average unknown, and nothing else is missing."""
+    make_env, model = scene
+    judge = Judge(make_env, model, replace(PLAN, rules={"sway": Right()}), 10, seed=0)
+    assert judge.transitions() == {}
+    assert set(judge.success()) == {"sway"}
+    alone = replace(FIGURES, transition_rate={"a": {}})
+    assert math.isnan(alone.averages()["transition_rate"])
+    assert alone.transitions_into() == {}
+
+
+def test_a_skill_without_a_start_is_named(scene: Scene) -> None:
+    """A plan that leaves no frame to start from cannot be carried out."""
+    make_env, model = scene
+    judge = Judge(make_env, model, replace(PLAN, start_before={"swing": -1.0}), 10, seed=0)
+    with pytest.raises(ConfigError, match="skill 'swing' has no frame"):
+        judge.success()

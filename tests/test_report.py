@@ -1,0 +1,444 @@
+"""The report says what the run folders say, needs nothing but itself, and leaves nothing half-written."""
+
+import base64
+import json
+import math
+import re
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from html import escape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import tyro
+from safetensors.torch import save_file
+
+from skillfield.characters import Character
+from skillfield.cli import report as command
+from skillfield.cli.report import Report
+from skillfield.clips import Clip
+from skillfield.errors import ConfigError, RenderError, SkillfieldError
+from skillfield.evaluation import Evaluation
+from skillfield.experiments.run import preset, save_config
+from skillfield.files import write_json
+from skillfield.reference import ReferenceMotion
+from skillfield.reference.adaptive import AdaptiveSampling
+from skillfield.reporting import report as page_module
+from skillfield.reporting.charts import axis_ticks
+from skillfield.reporting.curves import curve
+from skillfield.reporting.logs import METRICS_FILE
+from skillfield.reporting.runs import ClipRows, RunRecord
+from skillfield.reporting.starts import relative_weights
+
+SKILLS = ("hold", "toss")
+VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """Checks that tags match, and keeps what tests ask for: table rows, resources, text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.rows: list[list[str]] = []
+        self.resources: list[str] = []
+        self.text = ""
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Open a tag."""
+        self.resources += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "poster")]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th") and self.rows:
+            self.rows[-1].append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """A tag without content."""
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close a tag, which must be the one that was opened last."""
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Text."""
+        self.text += data
+        if {"td", "th"} & set(self.open):
+            self.rows[-1][-1] += data
+
+    def row(self, first: str) -> list[str]:
+        """The first table row that begins so."""
+        return next(row for row in self.rows if row and row[0].startswith(first))
+
+
+def evaluation(rate: float, skills: Sequence[str] = SKILLS) -> Evaluation:
+    return Evaluation(
+        trials=64,
+        seconds=10.0,
+        seed=0,
+        success_rate={skill: rate + 0.01 * number for number, skill in enumerate(skills)},
+        success_interval={skill: (rate - 0.05, rate + 0.05) for skill in skills},
+        neighbourhood_rate={skill: rate / 2 for skill in skills},
+        neighbourhood_interval={skill: (0.0, rate) for skill in skills},
+        transition_rate={a: {b: rate / 4 for b in skills if b != a} for a in skills},
+        normalised_reward=dict.fromkeys(skills, rate / 3),
+    )
+
+
+def make_run(
+    folder: Path,
+    method: str = "sm",
+    seed: int = 0,
+    rate: float | None = 0.8,
+    skills: Sequence[str] = SKILLS,
+    lines: int = 5,
+    **changes: Any,
+) -> Path:
+    """A run folder as training and evaluating would leave it."""
+    save_config(replace(preset("starter", method), seed=seed, **changes), folder)
+    with open(folder / METRICS_FILE, "w") as file:
+        for number in range(1, lines + 1):
+            rewards = {f"reward/{skill}": 0.1 * number for skill in skills}
+            file.write(json.dumps({"samples": 1000 * number, "seconds": number, "reward": 0.1 * number, **rewards}))
+            file.write("\n")
+    if rate is not None:
+        write_json(folder / "evaluation.json", evaluation(rate, skills).to_dict())
+    return folder
+
+
+def add_graph(run: Path, clips: Sequence[tuple[str, int]] = (("hold", 6), ("toss", 8))) -> None:
+    """Two edges into toss, one into hold; and sampling statistics."""
+    write_json(run / "clips.json", [{"name": f"{skill}_01", "skill": skill, "length": n} for skill, n in clips])
+    edges = {
+        "source_row": torch.tensor([7, 0, 1]),
+        "target_row": torch.tensor([2, 6, 9]),
+        "exponent": torch.tensor([0.1, 3.0, 20.0]),
+        "skill_start": torch.tensor([0, 1, 3]),
+    }
+    save_file(edges, run / "graph.safetensors")
+    checkpoint = run / "checkpoints" / "00000001"
+    checkpoint.mkdir(parents=True)
+    (run / "checkpoints" / "latest").write_text("00000001\n")
+    rows = sum(length for _, length in clips)
+    save_file({"sampler/mean_reward": torch.linspace(0.1, 0.9, rows)}, checkpoint / "training.safetensors")
+
+
+def report(*runs: Path, videos: bool = False) -> str:
+    """The page of some runs."""
+    out = runs[0].parent / "page" / "report.html"
+    assert Report(runs, out=out, videos=videos).run() == 0
+    return out.read_text()
+
+
+def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
+    """No address of any other place; every resource is in the page."""
+    run = make_run(tmp_path / "a", "full")
+    add_graph(run)
+    (run / "videos").mkdir()
+    (run / "videos" / "hold.mp4").write_bytes(b"film")
+    html = report(run, videos=False)
+    assert not re.search(r"https?://|//[a-z0-9.-]+/|@import|url\(", html)
+    assert Page(html).resources == []
+
+
+def test_every_method_and_skill_appears(tmp_path: Path) -> None:
+    """In the order of the paper's tables, whatever order they are given in."""
+    runs = [make_run(tmp_path / name, name) for name in ("full", "sm+stg", "sm")]
+    page = Page(report(*runs))
+    for name in ("full", "sm+stg", "sm", *SKILLS):
+        assert name in page.text
+    methods = [row[0] for row in page.rows if row and row[0] in ("full", "sm+stg", "sm")]
+    assert methods == ["sm", "sm+stg", "full"]
+
+
+def test_numbers_are_those_of_the_evaluation(tmp_path: Path) -> None:
+    """SR, εNSR, NR of each skill, their averages, TSR."""
+    row = Page(report(make_run(tmp_path / "a", rate=0.8))).row("sm")
+    assert row[1:] == ["80.0", "40.0", "0.27", "81.0", "40.0", "0.27", "80.5", "40.0", "0.27", "20.0"]
+
+
+def test_seeds_are_grouped_as_mean_and_sample_spread(tmp_path: Path) -> None:
+    """Runs of one method are one row."""
+    rates = (0.5, 0.6, 0.8)
+    runs = [make_run(tmp_path / str(seed), seed=seed, rate=rate) for seed, rate in enumerate(rates)]
+    row = Page(report(*runs)).row("sm")
+    assert row[0] == "sm3 runs"
+    assert row[1] == f"{100 * statistics.mean(rates):.1f}± {100 * statistics.stdev(rates):.1f}"
+    assert row[-1] == f"{25 * statistics.mean(rates):.1f}± {25 * statistics.stdev(rates):.1f}"
+
+
+def test_only_runs_that_are_repetitions_are_averaged_in_silence(tmp_path: Path) -> None:
+    """A method whose runs differ in more than their seed says in what."""
+    same = make_run(tmp_path / "a", seed=0), make_run(tmp_path / "b", seed=1)
+    assert "differ in" not in report(*same)
+    other = make_run(tmp_path / "c", seed=2, num_envs=7)
+    assert "Runs of sm differ in num_envs." in report(*same, other)
+
+
+def test_the_best_of_a_column_is_bold(tmp_path: Path) -> None:
+    """If there is anything to compare."""
+    better, worse = make_run(tmp_path / "a", "full", rate=0.8), make_run(tmp_path / "b", "sm", rate=0.5)
+    html = report(better, worse)
+    assert "<b>80.0</b>" in html
+    assert "<b>50.0</b>" not in html
+    assert "<b>" not in report(better)
+
+
+def test_a_run_without_an_evaluation_says_so(tmp_path: Path) -> None:
+    """And how to get one."""
+    run = make_run(tmp_path / "it's new", rate=None)
+    page = Page(report(run))
+    assert page.row("sm")[1] == "not evaluated"
+    assert f"skillfield evaluate '{str(run).replace(chr(39), chr(39) + chr(34) + chr(39) + chr(34) + chr(39))}'" in (
+        page.text
+    )
+    assert "Transitions" not in page.text
+
+
+def test_transitions_stand_in_a_matrix(tmp_path: Path) -> None:
+    """Rows are where a trial starts, columns what is asked for; a skill has no transition to itself."""
+    run = make_run(tmp_path / "a")
+    values = evaluation(0.8).to_dict() | {"transition_rate": {"hold": {"toss": 0.25}, "toss": {"hold": 1.0}}}
+    write_json(run / "evaluation.json", values)
+    page = Page(report(run))
+    matrix = page.rows[[row[0] for row in page.rows if row].index("from ↓ to →") :]
+    assert matrix[:4] == [
+        ["from ↓ to →", *SKILLS],
+        ["hold", "", "25.0"],
+        ["toss", "100.0", ""],
+        ["mean", "100.0", "25.0"],
+    ]
+
+
+def test_names_are_text_and_never_markup(tmp_path: Path) -> None:
+    """Names of tasks, methods, skills, clips and folders are escaped wherever they appear."""
+    evil = "<script>alert('&')</script>"
+    run = make_run(tmp_path / "<i>run", skills=(evil, "hold"), task=f"task{evil}", method=f"method{evil}")
+    write_json(
+        run / "clips.json", [{"name": evil, "skill": evil, "length": 9}, {"name": "b", "skill": "hold", "length": 9}]
+    )
+    edges = {"source_row": torch.tensor([9]), "target_row": torch.tensor([1]), "exponent": torch.tensor([1.0])}
+    save_file(edges, run / "graph.safetensors")
+    html = report(run)
+    assert evil not in html
+    assert "<i>" not in html
+    for text in (evil, f"task{evil}", f"method{evil}", str(run)):
+        assert escape(text) in html
+    assert html.count("<script>") == 1  # our own
+    Page(html)
+
+
+def record(values: Sequence[tuple[int, float]], **changes: Any) -> RunRecord:
+    """A run that logged these rewards."""
+    metrics = [{"samples": samples, "reward": value} for samples, value in values]
+    config = {"task": "t", "method": "m", "seed": 0}
+    return RunRecord(Path("run"), config, metrics, **changes)
+
+
+def test_a_curve_is_the_mean_of_its_runs_in_a_band_of_their_range() -> None:
+    """As far as all of them came; from there on it is the longest run alone."""
+    short, long = ([(x, height) for x in range(0, end + 1, 10)] for end, height in ((100, 1.0), (200, 3.0)))
+    line = curve("m", [record(short), record(long)], "reward")
+    assert line is not None
+    assert (line.x[0], line.x[-1], line.reach) == (0, 100, 200)
+    assert np.allclose((line.low, line.mean, line.high), [[1.0], [2.0], [3.0]])
+    assert np.allclose(line.tail, 3.0)
+
+
+def test_a_curve_skips_what_was_not_measured() -> None:
+    """A number that is not finite is no point; a metric that nobody logged is no curve."""
+    line = curve("m", [record([(0, math.nan), (10, 1.0), (20, math.nan), (30, 3.0)])], "reward")
+    assert line is not None
+    assert (line.x[0], line.x[-1]) == (10, 30)
+    assert np.isfinite(line.mean).all()
+    assert curve("m", [record([(0, math.nan)])], "reward") is None
+    assert curve("m", [record([(0, 1.0)])], "kl") is None
+
+
+@pytest.mark.parametrize(("high", "ticks"), [(1.0, [0, 0.2, 0.4, 0.6, 0.8, 1.0]), (4.7e6, [0, 1e6, 2e6, 3e6, 4e6])])
+def test_axes_have_round_numbers(high: float, ticks: list[float]) -> None:
+    """Steps of 1, 2 or 5."""
+    assert axis_ticks(0.0, high, 5) == ticks
+
+
+def test_start_weights_are_those_that_training_samples_with(
+    hand_character: Character, make_clip: Callable[..., Clip]
+) -> None:
+    """Weight within the clip times the clip's share is the sampler's own probability of every frame."""
+    lengths = {"a": 12, "b": 20, "c": 9}
+    skills = {"a": "hold", "b": "toss", "c": "toss"}
+    clips = [make_clip(frames, name=name, skill=skills[name]) for name, frames in lengths.items()]
+    motion = ReferenceMotion(clips, hand_character, SKILLS)
+    sampler = AdaptiveSampling(motion, frame_sharpness=4.0, skill_sharpness=3.0)
+    sampler.load(torch.rand(len(motion.qpos)))
+    starts = np.cumsum([0, *lengths.values()])
+    rows = tuple(
+        ClipRows(name, skills[name], int(start), length)
+        for (name, length), start in zip(lengths.items(), starts[:-1], strict=True)
+    )
+    run = RunRecord(
+        Path("run"),
+        {"augmentation": {"frame_sharpness": 4.0, "skill_sharpness": 3.0}},
+        [{"samples": 1}],
+        clips=rows,
+        mean_reward=sampler.mean_reward.double().numpy(),
+    )
+    weights, shares = relative_weights(run)
+    clip = np.repeat(np.arange(3), list(lengths.values()))
+    startable = np.array(list(lengths.values())) - 1
+    probability = np.nan_to_num(weights) / startable[clip] * shares[clip]
+    assert np.allclose(probability, sampler.weights().numpy(), atol=1e-6)
+    assert math.isclose(probability.sum(), 1.0, abs_tol=1e-5)
+
+
+def test_the_graph_is_drawn_skill_by_skill(tmp_path: Path) -> None:
+    """One line per edge, in the colour of its similarity; not without the list of clips."""
+    run = make_run(tmp_path / "a", "full")
+    add_graph(run)
+    html = report(run)
+    assert [html.count(f'<path class="edge s{level}" d="M') - 1 for level in range(5)] == [1, 0, 1, 0, 1]  # - legend
+    assert "toss_01 1 → hold_01 2, β = 0.9" in html
+    assert "into hold</text>" in html
+    assert "1 edges" in html
+    assert "2 edges" in html
+    assert "Where training starts" in html
+    (run / "clips.json").unlink()
+    html = report(run)
+    assert "Connections" not in html
+    assert "Where training starts" not in html
+
+
+def test_a_method_that_does_not_adapt_has_no_weights_to_show(tmp_path: Path) -> None:
+    """Its statistics are never written to."""
+    run = make_run(tmp_path / "a", "sm+stg")
+    add_graph(run)
+    html = report(run)
+    assert "Connections" in html
+    assert "Where training starts" not in html
+
+
+def test_films_are_in_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the folder as they are; missing ones are made, one run per method, and kept."""
+    runs = [make_run(tmp_path / str(seed), seed=seed) for seed in range(2)]
+    (runs[1] / "videos").mkdir()
+    (runs[1] / "videos" / "hold.mp4").write_bytes(b"an old film")
+    made = []
+
+    def film(run: Path, out: Path, skills: tuple[str, ...], *_: Any) -> None:
+        made.append((run, skills))
+        out.write_bytes(b"a new film")
+
+    monkeypatch.setattr(command, "film_run", film)
+    page = Page(report(*runs, videos=True))
+    films = [base64.b64decode(source.removeprefix("data:video/mp4;base64,")) for source in page.resources]
+    assert films == [b"an old film", b"a new film"]
+    assert made == [(runs[1], ("toss",))]
+    assert Page(report(*runs, videos=False)).resources == []
+
+
+def test_a_page_that_would_be_too_large_leaves_films_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And says how many."""
+    run = make_run(tmp_path / "a")
+    (run / "videos").mkdir()
+    (run / "videos" / "hold.mp4").write_bytes(bytes(2_000_000))
+    (run / "videos" / "toss.mp4").write_bytes(b"short")
+    monkeypatch.setattr(page_module, "MAX_PAGE_BYTES", 2_000_000)
+    html = report(run, videos=True)
+    assert len(html) < 2_000_000
+    assert len(Page(html).resources) == 1
+    assert "1 film left out" in html
+
+
+@pytest.mark.parametrize("error", [RenderError("no OpenGL"), ConfigError("unknown task 'mine'")])
+def test_without_films_the_page_says_why(
+    error: SkillfieldError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that cannot draw still gets its report."""
+
+    def film(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(command, "film_run", film)
+    page = Page(report(make_run(tmp_path / "a"), videos=True))
+    assert str(error) in page.text
+    assert page.row("sm")[1] == "80.0"
+
+
+def test_a_folder_of_runs_stands_for_its_runs(tmp_path: Path) -> None:
+    """And a run that is named twice counts once."""
+    runs = [make_run(tmp_path / "runs" / str(seed), seed=seed) for seed in range(2)]
+    html = report(tmp_path / "runs", runs[0])
+    assert Page(html).row("sm")[0] == "sm2 runs"
+
+
+def test_two_tasks_have_their_own_tables(tmp_path: Path) -> None:
+    """Runs of different tasks are never averaged."""
+    page = Page(report(make_run(tmp_path / "a"), make_run(tmp_path / "b", task="other", rate=0.4)))
+    assert [row[1] for row in page.rows if row and row[0] == "sm" and len(row) > 8] == ["80.0", "40.0"]
+    assert "other: Results" in page.text
+
+
+def damage(name: str, content: str) -> Callable[[Path], None]:
+    """Overwrites a file of a run."""
+
+    def change(run: Path) -> None:
+        add_graph(run)
+        (run / name).write_text(content)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda run: (run / "config.json").unlink(), "is no run folder: it has no config.json"),
+        (damage("config.json", "{"), "config.json: cannot be read as JSON"),
+        (lambda run: (run / METRICS_FILE).unlink(), f"{METRICS_FILE}: cannot be read"),
+        (damage(METRICS_FILE, ""), f"{METRICS_FILE}: nothing measured yet"),
+        (damage(METRICS_FILE, "{oops\n"), f"{METRICS_FILE}: line 1 is no JSON object"),
+        (damage(METRICS_FILE, '{"samples": "many"}\n'), f"{METRICS_FILE}: line 1: 'samples' is 'many'"),
+        (damage("evaluation.json", "[1"), "evaluation.json: cannot be read as JSON"),
+        (damage("evaluation.json", "[]"), "evaluation.json: no evaluation of this version"),
+        (damage("evaluation.json", '{"trials": 1}'), "measure again: skillfield evaluate"),
+        (damage("clips.json", '{"name": 1}'), "clips.json: expected a list of objects"),
+        (
+            damage("clips.json", '[{"name": "a", "skill": "hold", "length": 3}]'),
+            "graph.safetensors: an edge uses row 9",
+        ),
+        (damage("graph.safetensors", "damaged"), "graph.safetensors: cannot be read"),
+        (damage("checkpoints/00000001/training.safetensors", "x"), "training.safetensors: cannot be read"),
+    ],
+)
+def test_a_damaged_run_is_one_line_and_leaves_the_old_page(
+    harm: Callable[[Path], None], message: str, tmp_path: Path
+) -> None:
+    """The line names the file; nothing is written, neither the page nor a part of it."""
+    out = tmp_path / "report.html"
+    out.write_text("the old page")
+    run = make_run(tmp_path / "run", "full")
+    harm(run)
+    with pytest.raises(SkillfieldError, match=re.escape(message)) as caught:
+        Report((run,), out=out, videos=False).run()
+    assert str(run) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert out.read_text() == "the old page"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "run"]
+
+
+def test_the_command_takes_runs_and_an_output(tmp_path: Path) -> None:
+    """As typed; without runs there is nothing to report, and a page needs a name of its own."""
+    runs = [str(make_run(tmp_path / name)) for name in ("a", "b")]
+    typed = tyro.cli(Report, args=[*runs, "--out", str(tmp_path / "p.html"), "--no-videos"])
+    assert typed == Report(tuple(map(Path, runs)), tmp_path / "p.html", False)
+    with pytest.raises(ConfigError, match="at least one run"):
+        Report(()).run()
+    with pytest.raises(ConfigError, match="is a folder"):
+        replace(typed, out=tmp_path).run()
