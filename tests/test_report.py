@@ -4,6 +4,7 @@ import base64
 import json
 import math
 import re
+import shlex
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -85,9 +86,9 @@ def evaluation(rate: float, skills: Sequence[str] = SKILLS) -> Evaluation:
         seconds=10.0,
         seed=0,
         success_rate={skill: rate + 0.01 * number for number, skill in enumerate(skills)},
-        success_interval={skill: (rate - 0.05, rate + 0.05) for skill in skills},
-        neighbourhood_rate={skill: rate / 2 for skill in skills},
-        neighbourhood_interval={skill: (0.0, rate) for skill in skills},
+        success_interval=dict.fromkeys(skills, (rate - 0.05, rate + 0.05)),
+        neighbourhood_rate=dict.fromkeys(skills, rate / 2),
+        neighbourhood_interval=dict.fromkeys(skills, (0.0, rate)),
         transition_rate={a: {b: rate / 4 for b in skills if b != a} for a in skills},
         normalised_reward=dict.fromkeys(skills, rate / 3),
     )
@@ -143,10 +144,13 @@ def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a", "full")
     add_graph(run)
     (run / "videos").mkdir()
-    (run / "videos" / "hold.mp4").write_bytes(b"film")
-    html = report(run, videos=False)
+    for skill in SKILLS:
+        (run / "videos" / f"{skill}.mp4").write_bytes(b"film")
+    html = report(run, videos=True)
     assert not re.search(r"https?://|//[a-z0-9.-]+/|@import|url\(", html)
-    assert Page(html).resources == []
+    resources = Page(html).resources
+    assert len(resources) == len(SKILLS)
+    assert all(resource.startswith("data:video/mp4;base64,") for resource in resources)
 
 
 def test_every_method_and_skill_appears(tmp_path: Path) -> None:
@@ -197,9 +201,7 @@ def test_a_run_without_an_evaluation_says_so(tmp_path: Path) -> None:
     run = make_run(tmp_path / "it's new", rate=None)
     page = Page(report(run))
     assert page.row("sm")[1] == "not evaluated"
-    assert f"skillfield evaluate '{str(run).replace(chr(39), chr(39) + chr(34) + chr(39) + chr(34) + chr(39))}'" in (
-        page.text
-    )
+    assert f"skillfield evaluate {shlex.quote(str(run))}" in page.text
     assert "Transitions" not in page.text
 
 
@@ -221,15 +223,18 @@ def test_transitions_stand_in_a_matrix(tmp_path: Path) -> None:
 def test_names_are_text_and_never_markup(tmp_path: Path) -> None:
     """Names of tasks, methods, skills, clips and folders are escaped wherever they appear."""
     evil = "<script>alert('&')</script>"
-    run = make_run(tmp_path / "<i>run", skills=(evil, "hold"), task=f"task{evil}", method=f"method{evil}")
+    run = make_run(tmp_path / "<i>run", skills=(evil, "<u>hold"))
+    config = json.loads((run / "config.json").read_text())
+    write_json(run / "config.json", config | {"task": f"task{evil}", "method": f"method{evil}"})
     write_json(
-        run / "clips.json", [{"name": evil, "skill": evil, "length": 9}, {"name": "b", "skill": "hold", "length": 9}]
+        run / "clips.json", [{"name": evil, "skill": evil, "length": 9}, {"name": "b", "skill": "<u>hold", "length": 9}]
     )
     edges = {"source_row": torch.tensor([9]), "target_row": torch.tensor([1]), "exponent": torch.tensor([1.0])}
     save_file(edges, run / "graph.safetensors")
-    html = report(run)
-    assert evil not in html
-    assert "<i>" not in html
+    (run / "videos").mkdir()
+    (run / "videos" / "<u>hold.mp4").write_bytes(b"film")
+    html = report(run, videos=True)
+    assert not re.search(f"{re.escape(evil)}|<i>|<u>", html)
     for text in (evil, f"task{evil}", f"method{evil}", str(run)):
         assert escape(text) in html
     assert html.count("<script>") == 1  # our own

@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "evaluate": ("evaluate", "Evaluate", "measure a trained policy with the paper's metrics"),
     "render": ("render", "Render", "film a trained policy (MP4 or GIF)"),
     "experiment": ("experiment", "RunExperiment", "run a table of the paper, row by row and seed by seed"),
+    "report": ("report", "Report", "put runs side by side on one HTML page"),
     "tasks": ("tasks", "Tasks", "list tasks, their skills, and methods"),
     "data check": ("data", "DataCheck", "say what is wrong with clips, where, and how bad"),
     "data show": ("data", "DataShow", "summarise clips and draw a filmstrip of each"),

@@ -4,7 +4,7 @@ Shape letters: G points of a line, L points of its tail.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
@@ -20,6 +20,7 @@ COLOURS = 7
 """Colours of series in the style sheet; further series repeat them with other dashes."""
 _DASHES = 3
 _STRIPS = 40  # places along x that answer when hovered
+_MOST_STRIPS = 120  # the same where every frame has its own, unless there are more
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,6 @@ class _Frame:
     right: float = 10
     top: float = 26
     bottom: float = 30
-    label: Callable[[float], str] = field(default=lambda value: short(value))
 
     def x(self, low: float, high: float) -> Scale:
         return Scale(low, high, self.left, self.width - self.right)
@@ -88,7 +88,7 @@ def line_chart(title: str, series: Sequence[Series], top: float | None = None, x
     highest = max(one.highest for one in series) if top is None else top
     ticks = axis_ticks(0.0, highest if highest > 0 else 1.0, 4)
     x, y = frame.x(0.0, reach), frame.y(0.0, max(ticks[-1], highest))
-    parts = [_axes(frame, x, y, axis_ticks(0.0, reach, 4), ticks, x_label)]
+    parts = [_axes(x, y, axis_ticks(0.0, reach, 4), ticks, x_label)]
     for one in series:
         parts.append(_drawn_series(one, x, y))
     parts.append(_series_strips(series, x, frame))
@@ -121,13 +121,14 @@ def area_chart(title: str, note: str, reward: Numbers, weight: Numbers) -> str:
     for tick in axis_ticks(0, count - 1, 5):
         parts.append(f'<text x="{x(tick):.1f}" y="{lower[1] + 14}" text-anchor="middle">{short(tick)}</text>')
     parts.append(f'<text class="note" x="{left - 8}" y="{lower[1] + 14}" text-anchor="end">frame</text>')
-    for frame in range(count):
+    width_of_strip = math.ceil(count / _MOST_STRIPS)
+    for frame in range(0, count, width_of_strip):
         told = f"frame {frame}: " + (
             f"mean reward {reward[frame]:.3f}, started {weight[frame]:.2f} × as often as evenly"
             if math.isfinite(weight[frame])
             else "no start here"
         )
-        parts.append(_strip(x(frame), x(frame + 1), upper[0], lower[1], told))
+        parts.append(_strip(x(frame), x(min(frame + width_of_strip, count)), upper[0], lower[1], told))
     return _svg(width, lower[1] + 20, title, "".join(parts), f"{title}: mean reward and start weight per frame")
 
 
@@ -173,17 +174,15 @@ def _svg(width: float, height: float, heading: str, body: str, label: str) -> st
     return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}">{title}{body}</svg>'
 
 
-def _axes(frame: _Frame, x: Scale, y: Scale, x_ticks: Sequence[float], y_ticks: Sequence[float], x_label: str) -> str:
+def _axes(x: Scale, y: Scale, x_ticks: Sequence[float], y_ticks: Sequence[float], x_label: str) -> str:
     parts = []
     for tick in y_ticks:
         at = y(tick)
         kind = "axis" if tick == y_ticks[0] else "mesh"
         parts.append(f'<line class="{kind}" x1="{x.start}" x2="{x.stop}" y1="{at:.1f}" y2="{at:.1f}"/>')
-        parts.append(f'<text x="{x.start - 6}" y="{at + 3.5:.1f}" text-anchor="end">{frame.label(tick)}</text>')
+        parts.append(f'<text x="{x.start - 6}" y="{at + 3.5:.1f}" text-anchor="end">{short(tick)}</text>')
     for tick in x_ticks:
-        parts.append(
-            f'<text x="{x(tick):.1f}" y="{y.start + 15:.1f}" text-anchor="middle">{escape(frame.label(tick))}</text>'
-        )
+        parts.append(f'<text x="{x(tick):.1f}" y="{y.start + 15:.1f}" text-anchor="middle">{short(tick)}</text>')
     parts.append(f'<text class="note" x="{x.stop}" y="{y.start + 27:.1f}" text-anchor="end">{escape(x_label)}</text>')
     return "".join(parts)
 

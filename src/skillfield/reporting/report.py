@@ -53,8 +53,10 @@ def report_page(
     room = MAX_PAGE_BYTES - len("".join(parts).encode()) - 100_000  # for style and the list of runs
     for task, runs in tasks.items():
         before = f"{task}: " if len(tasks) > 1 else ""
-        films, room = _films(task, before, by_method(runs), room, notes) if videos else ("", room)
-        parts.append(films)
+        if videos:
+            films, room = _films(task, before, by_method(runs), room, notes)
+            parts.append(films)
+            notes = ()  # said once
     parts.append(_runs(records))
     return html_page(f"skillfield · {title}", "\n".join(part for part in parts if part))
 
@@ -156,7 +158,8 @@ def _starts(task: str, before: str, groups: Groups) -> str:
             parts.append(f"<h3>{escape(method)}, seed {run.seed} {sharp}</h3>{_grid(charts)}")
     caption = (
         "Adaptive sampling at the newest checkpoint. Above: the running mean reward of episodes that started in each "
-        "frame. Below: how often such a start is drawn, as a multiple of an even draw within the clip (dashed)."
+        "frame (0 if none has). Below: how often such a start is drawn, as a multiple of an even draw within the clip "
+        "(dashed)."
     )
     return section(f"starts-{task}", f"{before}Where training starts", caption, *parts)
 
