@@ -557,6 +557,7 @@ def test_an_environment_goes_on_from_a_snapshot(make_clip: MakeClip, make_env: M
     for action in actions[:15]:
         env.step(action)
     resumed.restore(env.snapshot())
+    resumed.sampler.load_state_dict(env.sampler.state_dict())
     assert torch.equal(resumed.observe(), env.observe())
     futures = []
     for each in (env, resumed):

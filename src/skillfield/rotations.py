@@ -82,7 +82,9 @@ def heading_cos_sin(q: Tensor) -> Tensor:
     """Cosine and sine of the heading: where the local x axis points in the ground plane.  [..., 2]"""
     w, x, y, z = q.unbind(-1)
     flat = torch.stack((1 - 2 * (y * y + z * z), 2 * (x * y + w * z)), dim=-1)
-    return flat / flat.norm(dim=-1, keepdim=True).clamp_min(1e-6)
+    length = flat.norm(dim=-1, keepdim=True)
+    # an x axis that points straight up heads nowhere: call it ahead, so that the result is always a turn
+    return torch.where(length > 1e-6, flat / length.clamp_min(1e-6), flat.new_tensor([1.0, 0.0]))
 
 
 def rotate_heading_inverse(cos_sin: Tensor, v: Tensor) -> Tensor:

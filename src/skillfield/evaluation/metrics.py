@@ -90,7 +90,11 @@ class Evaluation:
     @staticmethod
     def from_dict(values: dict[str, Any]) -> "Evaluation":
         """Back from JSON."""
-        return Evaluation(**{name: value for name, value in values.items() if name != "average"})
+        known = {name: value for name, value in values.items() if name != "average"}
+        for name in ("success_interval", "neighbourhood_interval"):
+            if name in known:
+                known[name] = {skill: tuple(interval) for skill, interval in known[name].items()}
+        return Evaluation(**known)
 
 
 def evaluate_policy(make_env: MakeEnv, model: ActorCritic, plan: TrialPlan, trials: int, seed: int = 0) -> Evaluation:

@@ -100,6 +100,7 @@ class ImitationEnv:
             self.history = History(self.motion, character, self.num_envs, config.history_length)
         self.observation_size += self._memory_size()
         self._eye = torch.eye(self.num_skills, device=self.device)
+        self._present = torch.cumsum(self.motion.valid, 0)  # [N] frames up to and with this one that are not missing
         self.clip, self.frame, self.masked, self.progress = (self._longs() for _ in range(4))
         self._limit = self._longs()  # steps after which the episode is out of time
         self._return = torch.zeros(self.num_envs, device=self.device)
@@ -165,7 +166,7 @@ class ImitationEnv:
         final_observation = observation[finished]
         if len(finished):
             # an early failure counts the steps it never took as worth nothing; masked steps do not count at all
-            mean = self._return / (self._limit - self.masked).clamp_min(1)
+            mean = self._return / self._scorable().clamp_min(1)
             clock = time.perf_counter()
             self.sampler.record(self.clip[finished], self.frame[finished], mean[finished])
             starts = self.sampler.sample(len(finished))
@@ -195,8 +196,14 @@ class ImitationEnv:
         for name in _CLOCKS:
             getattr(self, name).copy_(snapshot[name])
         if self.history is not None:
-            self.history.window = snapshot["history"].to(self.device)
+            self.history.window.copy_(snapshot["history"])
         self.engine.restore(snapshot)
+
+    def _scorable(self) -> Tensor:
+        """Steps of each whole episode that have a reference to be compared with.  [E]"""
+        first = self.motion.row(self.clip, self.frame)
+        last = self.motion.row(self.clip, self.frame + (self._limit - self.masked).clamp_min(0))
+        return self._present[last] - self._present[first]
 
     def _observe(self, envs: Tensor | None) -> Tensor:
         """What some environments see, or all of them."""

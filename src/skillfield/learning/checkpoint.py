@@ -86,12 +86,12 @@ def load_model(checkpoint: Path, identity: dict[str, Any] | None = None) -> tupl
         if found != wanted:
             raise CheckpointError(f"{checkpoint}: {key} of the checkpoint is {found!r}, this run has {wanted!r}")
     encoder = None
-    if state["history"]:
-        shape = state["history"]
+    if shape := state.get("history"):
         encoder = HistoryEncoder(
             shape["features"], shape["length"], from_dict(EncoderConfig, shape["encoder"], str(checkpoint))
         )
-    model = ActorCritic(state["observations"], state["actions"], state["hidden"], encoder, state["learned_spread"])
+    spread = state.get("learned_spread")
+    model = ActorCritic(state["observations"], state["actions"], state["hidden"], encoder, spread)
     _load_into(model, _read_tensors(checkpoint / "model.safetensors"), checkpoint / "model.safetensors")
     return model, state
 

@@ -24,6 +24,10 @@ from skillfield.reference import ReferenceMotion
 __all__ = ["EncoderConfig", "HistoryEncoder", "pretrain", "pretrained_encoder"]
 
 
+_RECIPE = 1
+"""Of the pre-training below; raise it with every change, so that no cache hands out what was trained otherwise."""
+
+
 @dataclass(frozen=True)
 class EncoderConfig:
     """Architecture and pre-training. Defaults follow the paper and the released configuration."""
@@ -89,11 +93,12 @@ def pretrained_encoder(
     history: History, motion: ReferenceMotion, config: EncoderConfig, cache: Path | None = None
 ) -> HistoryEncoder:
     """An encoder for these demonstrations, from the cache if the same one was trained before."""
-    encoder = HistoryEncoder(history.reference.shape[1], history.window.shape[1], config).to(motion.device)
     path = (cache or _cache_folder()) / f"{_content(history, motion, config)}.safetensors"
     try:
+        encoder = _fresh(history, motion, config)
         encoder.load_state_dict(load_file(path))
     except (OSError, SafetensorError, RuntimeError):
+        encoder = _fresh(history, motion, config)  # a damaged file may have filled some of the layers
         pretrain(encoder, history, motion, config)
         try:
             with atomic_file(path) as temporary:
@@ -101,6 +106,13 @@ def pretrained_encoder(
         except OSError:
             pass  # a cache that cannot be written only costs time
     return encoder.requires_grad_(False).eval()
+
+
+def _fresh(history: History, motion: ReferenceMotion, config: EncoderConfig) -> HistoryEncoder:
+    """An untrained encoder, the same in every run: the cache knows nothing of what was random before."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return HistoryEncoder(history.reference.shape[1], history.window.shape[1], config).to(motion.device)
 
 
 def pretrain(encoder: HistoryEncoder, history: History, motion: ReferenceMotion, config: EncoderConfig) -> float:
@@ -154,7 +166,7 @@ def _with_other_past(window: Tensor, age: Tensor, windows: Tensor) -> Tensor:
 
 def _content(history: History, motion: ReferenceMotion, config: EncoderConfig) -> str:
     """A name that changes with anything that the result depends on."""
-    digest = hashlib.sha256(repr((config, motion.skills, tuple(history.window.shape[1:]))).encode())
+    digest = hashlib.sha256(repr((_RECIPE, config, motion.skills, tuple(history.window.shape[1:]))).encode())
     for tensor in (history.reference, motion.start, motion.skill, motion.valid):
         digest.update(tensor.cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()[:24]

@@ -66,6 +66,7 @@ class Rollout:
     log_prob: Tensor  # [H, E]
     reward: Tensor  # [H, E]
     done: Tensor  # [H, E] the episode ended with this step
+    scored: Tensor  # [H, E] bool: False on masked steps, which the reported reward leaves out
     trained: Tensor  # [H, E] bool: False where the step is left out of the losses
     bootstrap: Tensor  # [H, E] value of what a timed-out episode saw last, 0 elsewhere
     last_observation: Tensor  # [E, obs] after the rollout
@@ -132,7 +133,7 @@ class PPO:
         self.seconds["learning"] += time.perf_counter() - clock
         if config.target_kl is not None:
             self.kl_factor = _adapt(self.kl_factor, metrics["kl"], config.target_kl)
-        return metrics | {"sigma": sigma, "learning_rate": rate}
+        return metrics | {"learning_rate": rate}
 
     @torch.no_grad()
     def collect(self, observation: Tensor, sigma: float) -> Rollout:
@@ -145,6 +146,7 @@ class PPO:
             log_prob=torch.empty(steps, envs, device=device),
             reward=torch.empty(steps, envs, device=device),
             done=torch.zeros(steps, envs, dtype=torch.bool, device=device),
+            scored=torch.ones(steps, envs, dtype=torch.bool, device=device),
             trained=torch.ones(steps, envs, dtype=torch.bool, device=device),
             bootstrap=torch.zeros(steps, envs, device=device),
             last_observation=observation,
@@ -164,7 +166,7 @@ class PPO:
             rollout.log_prob[step] = -(0.5 * noise.square() + log_sigma).sum(-1)
             rollout.reward[step] = result.reward
             rollout.done[step] = result.terminated | result.truncated
-            rollout.trained[step] = result.trained
+            rollout.scored[step], rollout.trained[step] = result.scored, result.trained
             if len(result.finished):
                 value = model.value(model.normaliser(result.final_observation))
                 rollout.bootstrap[step, result.finished] = value * ~result.terminated[result.finished]
@@ -193,13 +195,15 @@ class PPO:
             advantage = advantages(
                 rollout.reward, value, last_value, rollout.done, rollout.bootstrap, config.gamma, config.gae_lambda
             )
-            returns = advantage + value
-            model.update_value_scale(returns)
-            target = model.value_scale.to_normalised(returns).flatten()
-        trained = rollout.trained.flatten()
+            returns = (advantage + value).flatten()
+            trained = rollout.trained.flatten()
+            if trained.sum() < 2:
+                return _nothing_learned(rollout, sigma)
+            model.update_value_scale(returns[trained])
+            target = model.value_scale.to_normalised(returns)
         observation, action = rollout.observation.flatten(0, 1), rollout.action.flatten(0, 1)
         log_prob, advantage = rollout.log_prob.flatten(), advantage.flatten()
-        if self.env.config.masked == "skip":
+        if not trained.all():
             observation, action = observation[trained], action[trained]
             log_prob, advantage, target = log_prob[trained], advantage[trained], target[trained]
         advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
@@ -216,8 +220,8 @@ class PPO:
                 self._descend(self.critic_optimiser, loss, rate)
             return loss
 
-        def improve_policy() -> tuple[Tensor, Tensor]:
-            kl, clipped = torch.zeros(()), torch.zeros(())
+        def improve_policy() -> tuple[Tensor, Tensor, Tensor]:
+            kl, clipped, spread = torch.zeros(()), torch.zeros(()), torch.zeros(())
             for batch in batches:
                 mean, log_sigma = model.distribution(observation[batch], sigma)
                 scaled = (action[batch] - mean) * torch.exp(-log_sigma)
@@ -230,19 +234,21 @@ class PPO:
                 with torch.no_grad():  # of the last minibatch; a fixed σ makes it a distance between means
                     kl = (ratio - 1 - (new_log_prob - log_prob[batch])).mean()
                     clipped = ((ratio - 1).abs() > config.clip).float().mean()
-            return kl, clipped
+                    spread = log_sigma.exp().mean()
+            return kl, clipped, spread
 
         if self._beside:
             critic = self._beside.submit(improve_critic)
-            kl, clipped = improve_policy()
+            kl, clipped, spread = improve_policy()
             critic_loss = critic.result()
         else:
-            kl, clipped = improve_policy()
+            kl, clipped, spread = improve_policy()
             critic_loss = improve_critic()
         return {
-            "reward": float(rollout.reward.mean()),
+            "reward": _mean_reward(rollout),
             "kl": float(kl),
             "clipped": float(clipped),
+            "sigma": float(spread),
             "critic_loss": float(critic_loss.detach()),
         }
 
@@ -253,6 +259,14 @@ class PPO:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(optimiser.param_groups[0]["params"], self.config.max_grad_norm)
         optimiser.step()
+
+
+def _mean_reward(rollout: Rollout) -> float:
+    return float((rollout.reward * rollout.scored).sum() / rollout.scored.sum().clamp_min(1))
+
+
+def _nothing_learned(rollout: Rollout, sigma: float) -> dict[str, float]:
+    return {"reward": _mean_reward(rollout), "kl": 0.0, "clipped": 0.0, "sigma": sigma, "critic_loss": 0.0}
 
 
 def _anneal(start: float, end: float | None, progress: float) -> float:

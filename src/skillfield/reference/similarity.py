@@ -57,7 +57,9 @@ def similarity_features(state: Kinematics, weights: TrackingWeights, layout: Lay
 
 def similarity_exponent(first: Features, second: Features) -> Tensor:
     """-ln S_k of every state of `first` with every state of `second`.  [n], [m] → [n, m]; [e, n], [e, m] → [e, n, m]"""
-    exponent = torch.cdist(first.vector, second.vector).square()
+    # differences, not products: those would lose the third decimal of a scene fifteen metres from the origin
+    distance = torch.cdist(first.vector, second.vector, compute_mode="donot_use_mm_for_euclid_dist")
+    exponent = distance.square()
     for number, weight in enumerate(second.quat_weights.tolist()):
         cosine = first.quats[..., number, :] @ second.quats[..., number, :].transpose(-1, -2)
         angle = 2 * torch.acos(cosine.abs().clamp_max(1.0))
