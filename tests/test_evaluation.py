@@ -52,7 +52,7 @@ def test_a_dribble_that_goes_on_is_a_success() -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [dribbling(lose_at=6.0), dribbling(speed=0.2), dribbling(speed=2.0), dribbling(speed=-0.8), dribbling(period=2.5)],
+    [dribbling(lose_at=6.0), dribbling(speed=0.2), dribbling(speed=2.4), dribbling(speed=-0.8), dribbling(period=2.5)],
     ids=["loses the ball", "too slow", "too fast", "wrong way", "hardly bounces"],
 )
 def test_a_dribble_that_fails_in_one_way_is_none(bad: Trials) -> None:

@@ -52,6 +52,11 @@ def _panel(side: int) -> GeomRow:
 def _finger(name: str, side: int) -> BodyRow:
     knuckle = (0.0, side * 0.05, -0.125)
 
+    def prong(x: float) -> GeomRow:
+        """Two of them make a groove that the ball cannot roll out of."""
+        tip = (x, side * 0.005, -0.235)
+        return GeomRow("capsule", size=(0.014,), mass=0.02, fromto=(x, *knuckle[1:], *tip), rgba=_SKIN_RGBA)
+
     return BodyRow(
         name,
         parent="palm",
@@ -61,7 +66,8 @@ def _finger(name: str, side: int) -> BodyRow:
             GeomRow(
                 "capsule", size=(0.012,), mass=0.03, fromto=(0.0, 0.0, 0.0, *knuckle), touches=False, rgba=_SKIN_RGBA
             ),
-            GeomRow("capsule", size=(0.016,), mass=0.04, fromto=(*knuckle, 0.0, side * 0.005, -0.235), rgba=_SKIN_RGBA),
+            prong(-0.03),
+            prong(0.03),
         ),
         weightless=True,
     )

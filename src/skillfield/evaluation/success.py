@@ -24,12 +24,21 @@ class SuccessRule(ABC):
 
 @dataclass(frozen=True)
 class DribbleRule(SuccessRule):
-    """Keeps the ball bouncing and travels the right way, to the end of the trial."""
+    """Keeps the ball bouncing and travels the right way, to the end of the trial.
+
+    Stricter than the released rule, which asks for neither a direction nor a speed.
+    """
 
     direction: tuple[float, float]
     """Unit vector over the ground."""
     speed: float
     """Demonstrated speed, m/s."""
+    slowest: float = 0.4
+    """Least distance covered, as a share of what the demonstrated speed would give."""
+    fastest: float = 2.5
+    """Most distance covered, likewise."""
+    max_sideways: float = 0.5
+    """Distance to the side, as a share of the distance ahead: about 27 degrees."""
     settle_seconds: float = 1.5
     """Time to get going, not judged."""
     max_distance: float = 1.0
@@ -58,9 +67,9 @@ class DribbleRule(SuccessRule):
             & near
             & (_longest_gap(trials.touching[first:]) <= self.max_untouched_seconds * trials.fps)
             & (bounces >= self.min_bounces_per_second * seconds)
-            & (along > 0.5 * full)
-            & (along < 1.6 * full)
-            & (across < 0.4 * full)
+            & (along > self.slowest * full)
+            & (along < self.fastest * full)
+            & (across < self.max_sideways * along)
         )
 
 
@@ -94,7 +103,7 @@ class TossRule(SuccessRule):
     """Shortest rest before the throw that counts."""
     max_still_seconds: float
     """Longest."""
-    min_range: float = 0.6
+    min_range: float = 0.4
     """Metres that the ball must get ahead of the hand (x), within `flight_seconds` of leaving it."""
     max_sideways: float = 0.5
     """Metres that it may go to the side."""
