@@ -1,6 +1,5 @@
 """`skillfield data check` and `skillfield data show`: what is in clips, and what is wrong with them."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +7,6 @@ from typing import Annotated
 import numpy as np
 import tyro
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -17,13 +15,13 @@ from skillfield.clips import Clip, clip_files, load_clip
 from skillfield.clips.checking import Finding, check_clip
 from skillfield.errors import CharacterError, ClipError
 from skillfield.reference.checking import check_against_character
+from skillfield.reporting.console import table_console
 from skillfield.reporting.filmstrip import write_filmstrip
 
 __all__ = ["DataCheck", "DataShow"]
 
 PathArgument = Annotated[Path, tyro.conf.Positional]
 
-_PIPE_WIDTH = 200
 _SEVERITY_STYLE = {"error": "bold red", "warning": "yellow"}
 
 
@@ -41,7 +39,7 @@ class DataCheck:
     def run(self) -> int:
         """Print the findings of every clip."""
         findings = {file: self._check(file) for file in clip_files(self.path)}
-        _print(_findings_table(findings))
+        table_console().print(_findings_table(findings))
         errors, warnings = (
             sum(finding.severity == severity for found in findings.values() for finding in found)
             for severity in ("error", "warning")
@@ -80,7 +78,7 @@ class DataShow:
         """Print the summary, write the pictures, print where they are."""
         files = clip_files(self.path)
         clips = [load_clip(file) for file in files]
-        _print(_summary_table(clips))
+        table_console().print(_summary_table(clips))
         models: dict[str, Character] = {}
         for file, clip in zip(files, clips, strict=True):
             name = self.character or clip.character
@@ -89,11 +87,6 @@ class DataShow:
             write_filmstrip(clip, models[name], picture, self.frames)
             print(picture)
         return 0
-
-
-def _print(table: Table) -> None:
-    """As wide as the terminal; a file or a pipe has no width to fit into."""
-    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
 
 
 def _findings_table(findings: dict[Path, list[Finding]]) -> Table:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
 from skillfield.api import evaluate
 from skillfield.evaluation import Evaluation
+from skillfield.reporting.console import table_console
 from skillfield.reporting.tables import MetricTable
 
 __all__ = ["Evaluate", "evaluation_table", "transition_table"]
@@ -41,7 +41,7 @@ class Evaluate:
         if self.json:
             print(json.dumps(result.to_dict(), indent=2))
         else:
-            console = Console()
+            console = table_console()
             console.print(evaluation_table(result, str(self.run_folder)).rich())
             console.print(transition_table(result).rich())
         return 0
