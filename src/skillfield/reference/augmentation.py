@@ -4,7 +4,7 @@ With every switch off this is reference state initialisation: a skill, a clip an
 Shape letters: n episodes, Q, D as in MuJoCo.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -51,6 +51,9 @@ class Augmentation:
     """τ: connections less similar than this do not exist."""
     max_masked: int = 10
     """N_max: masked states at most."""
+    velocity: float = 0.0
+    """Weight of body and object velocities in the similarity (paper: none; release: 0.1). Without it a falling ball
+    connects to a rising one at the same height."""
     margin: float = 0.0
     """Frames whose -ln β is within this of the best are equally similar, and the earliest is taken (paper: 0)."""
     box: Neighbourhood = field(default_factory=Neighbourhood)
@@ -73,6 +76,11 @@ class AugmentedSampler(StartSampler):
         self, motion: ReferenceMotion, character: Character, weights: TrackingWeights, config: Augmentation
     ) -> None:
         self.motion, self.config = motion, config
+        weights = replace(
+            weights,
+            velocity=max(weights.velocity, config.velocity),
+            object_velocity=max(weights.object_velocity, config.velocity),
+        )
         self._drawn: Starts | None = None
         self.notes: list[str] = []
         """What could not be done, for people."""

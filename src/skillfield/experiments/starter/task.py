@@ -37,7 +37,7 @@ def starter() -> Task:
             termination=Termination(min_root_height=None),
         ),
         augmentation=Augmentation(
-            p_external=0.2, p_neighbour=0.15, frame_sharpness=4.0, skill_sharpness=3.0, margin=0.1
+            p_external=0.2, p_neighbour=0.15, frame_sharpness=4.0, skill_sharpness=3.0, velocity=0.1, margin=0.1
         ),
         encoder=EncoderConfig(
             channels=(16, 16, 8),
