@@ -51,7 +51,6 @@ def draw_field(sampler: AugmentedSampler, clip: int = 0, draws: int = 160) -> No
     row = motion.row(torch.full((draws,), clip), frame)
     qpos, qvel = neighbour(motion.qpos[row], motion.qvel[row], sampler.config.box, sampler.states.layout)
     target, exponent = assert_field.connect(qpos, qvel, torch.full((draws,), clip))
-    masked = masked_states(exponent, sampler.config.max_masked)
     rows = motion.start[clip] + torch.arange(int(motion.length[clip]))
     line = motion.kinematics(rows).object_pos_w[:, 0, 2]
     height = sampler.states(qpos, qvel).object_pos_w[:, 0, 2]
@@ -59,8 +58,8 @@ def draw_field(sampler: AugmentedSampler, clip: int = 0, draws: int = 160) -> No
     axes.plot(torch.arange(len(line)) / 60, line, color=INK, lw=1.6, zorder=3)
     for start, end, at in zip(frame.tolist(), target.tolist(), height.tolist(), strict=True):
         axes.plot([start / 60, end / 60], [at, float(line[end])], color="#9aa0ad", lw=0.5, zorder=1)
-    dots = axes.scatter(frame / 60, height, c=masked, cmap="viridis", s=14, zorder=4)
-    figure.colorbar(dots, label="masked states")
+    dots = axes.scatter(frame / 60, height, c=torch.exp(-exponent), cmap="viridis", s=14, zorder=4)
+    figure.colorbar(dots, label="similarity β")
     axes.set(
         xlabel="time in the demonstration (s)", ylabel="ball height (m)", title=motion.names[clip].replace("_", " ")
     )
