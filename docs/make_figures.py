@@ -45,12 +45,12 @@ def main(run: Path) -> None:
 
 def draw_field(sampler: AugmentedSampler, clip: int = 0, draws: int = 160) -> None:
     """Neighbourhood starts of one clip, and what they connect to."""
-    motion, assert_field = sampler.motion, sampler.field
-    assert assert_field is not None
+    motion, field = sampler.motion, sampler.field
+    assert field is not None
     frame = torch.randint(0, int(motion.length[clip]) - 1, (draws,))
     row = motion.row(torch.full((draws,), clip), frame)
     qpos, qvel = neighbour(motion.qpos[row], motion.qvel[row], sampler.config.box, sampler.states.layout)
-    target, exponent = assert_field.connect(qpos, qvel, torch.full((draws,), clip))
+    target, exponent = field.connect(qpos, qvel, torch.full((draws,), clip))
     rows = motion.start[clip] + torch.arange(int(motion.length[clip]))
     line = motion.kinematics(rows).object_pos_w[:, 0, 2]
     height = sampler.states(qpos, qvel).object_pos_w[:, 0, 2]

@@ -54,7 +54,7 @@ def evaluation_table(result: Evaluation, title: str) -> MetricTable:
         skill: {
             "SR %": 100 * result.success_rate[skill],
             "εNSR %": 100 * result.neighbourhood_rate[skill],
-            "TSR % (into it)": 100 * into.get(skill, math.nan),
+            "TSR into it %": 100 * into.get(skill, math.nan),
             "NR": result.normalised_reward[skill],
         }
         for skill in result.success_rate

@@ -28,10 +28,9 @@ class TransitionField:
     def connect(self, qpos: Tensor, qvel: Tensor, clip: Tensor) -> tuple[Tensor, Tensor]:
         """Best frame of each state's clip, and -ln β of that connection.  [n], [n]"""
         mine = similarity_features(self.states(qpos, qvel), self.weights, self.states.layout)
-        inside = self._ahead < self.motion.length[clip].unsqueeze(1)  # [n, T]
         rows = self.motion.row(clip.unsqueeze(1), self._ahead.expand(len(clip), -1))
         exponent = similarity_exponent(_one_each(mine), self.features.rows(rows)).squeeze(1)
-        exponent = exponent.masked_fill(~inside | ~self._possible[rows], torch.inf)
+        exponent = exponent.masked_fill(~self._possible[rows], torch.inf)  # past the end: the last frame
         return earliest_best(exponent, self.margin)
 
 

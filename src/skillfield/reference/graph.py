@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skillfield.reference.kinematics import Kinematics, TrackingWeights
 from skillfield.reference.motion import ReferenceMotion
-from skillfield.reference.similarity import LOG_10, earliest_best, similarity_exponent, similarity_features
+from skillfield.reference.similarity import earliest_best, similarity_exponent, similarity_features
 from skillfield.reference.states import StateKinematics
 
 __all__ = ["StitchedGraph", "build_graph"]
@@ -77,13 +77,6 @@ def build_graph(
         exponent=torch.cat([none.float(), *exponents]),
         skill_start=torch.tensor([0, *torch.tensor(counts).cumsum(0).tolist()], device=motion.device),
     )
-
-
-def mask_length_histogram(graph: StitchedGraph) -> dict[int, int]:
-    """How many edges need how many masked states."""
-    lengths = torch.ceil(graph.exponent / LOG_10).long()
-    values, counts = lengths.unique(return_counts=True)
-    return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def _canonical(motion: ReferenceMotion, states: StateKinematics) -> Kinematics:

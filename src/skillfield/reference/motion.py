@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import mujoco
 import numpy as np
 import torch
 from torch import Tensor
 
 from skillfield.characters import Character
+from skillfield.characters.kinematics import ForwardKinematics
 from skillfield.characters.layout import Layout
 from skillfield.characters.physics import POLICY_HZ
 from skillfield.clips import CONTACT_PAIRS, Clip
@@ -221,15 +221,8 @@ def _forward_fill(differences: Tensor) -> Tensor:
 
 
 def _body_poses(character: Character, qpos: Tensor) -> tuple[Tensor, Tensor]:
-    """Forward kinematics: poses of all bodies, then all objects.  [T, B + O, 3], [T, B + O, 4]"""
-    data = mujoco.MjData(character.model)
-    ids = [*character.body_ids, *character.object_ids]
-    pos, quat = np.empty((len(qpos), len(ids), 3)), np.empty((len(qpos), len(ids), 4))
-    for frame, q in enumerate(qpos.double().numpy()):
-        data.qpos[:] = q
-        mujoco.mj_kinematics(character.model, data)
-        pos[frame], quat[frame] = data.xpos[ids], data.xquat[ids]
-    return torch.from_numpy(pos), torch.from_numpy(quat)
+    """Poses of all bodies, then all objects.  [T, B + O, 3], [T, B + O, 4]"""
+    return ForwardKinematics(character.model, [*character.body_ids, *character.object_ids])(qpos.double())
 
 
 def _contacts(clip: Clip) -> Tensor:
