@@ -852,12 +852,22 @@ def test_a_rollout_of_masked_steps_alone_teaches_nothing_and_breaks_nothing() ->
         ({"p_neighbour": math.nan}, "p_neighbour is nan"),
         ({"threshold": 0.0}, "threshold is 0.0"),
         ({"threshold": 1.0}, "threshold is 1.0"),
+        ({"max_masked": -1}, "max_masked is -1"),
+        ({"margin": -0.1}, "margin is -0.1"),
+        ({"velocity": -0.1}, "velocity is -0.1"),
+        ({"frame_sharpness": -1.0}, "frame_sharpness is -1.0"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
     """The field and its value are named."""
     with pytest.raises(ConfigError, match=message):
         Augmentation(**changes)
+
+
+def test_a_neighbourhood_has_no_negative_width() -> None:
+    """The field and its width are named."""
+    with pytest.raises(ConfigError, match="object_vel is -0.1"):
+        Neighbourhood(object_vel=-0.1)
 
 
 def test_one_skill_alone_has_nothing_to_stitch(make_clip: MakeClip, hand_character: Character) -> None:

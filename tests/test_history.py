@@ -195,6 +195,15 @@ def test_the_reference_time_waits_for_masked_steps(
     torch.testing.assert_close(torch.stack(times), expected)
 
 
+def test_the_reference_time_ends_with_the_clip(make_clip: MakeClip, hand_character: Character, begin: Begin) -> None:
+    """A trial goes on after the clip's last frame; the condition stays what training has shown."""
+    env = remembering([make_clip(20)], hand_character, "time")
+    begin(env, [0, 0], [17, 3])
+    for _ in range(4):
+        env.advance(torch.zeros(2, env.num_actions))
+    torch.testing.assert_close(env.observe()[:, -1], torch.tensor([19, 7]) / 60)
+
+
 def test_an_encoder_is_needed_to_encode(make_clip: MakeClip, hand_character: Character) -> None:
     """Asking for an embedding without anything that makes one is an error."""
     motion = ReferenceMotion([make_clip()], hand_character, ["sway"])

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from skillfield.evaluation import Evaluation, TrialPlan, evaluate_policy
 from skillfield.evaluation.metrics import Judge
 from skillfield.evaluation.rollout import Trials
 from skillfield.evaluation.success import SuccessRule
+from skillfield.files import write_json
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.termination import Termination
 from skillfield.learning.networks import ActorCritic
@@ -223,3 +225,13 @@ def test_a_skill_without_a_start_is_named(scene: Scene) -> None:
     judge = Judge(make_env, model, replace(PLAN, start_before={"swing": -1.0}), 10, seed=0)
     with pytest.raises(ConfigError, match="skill 'swing' has no frame"):
         judge.success()
+
+
+def test_figures_that_do_not_exist_are_null_in_json(tmp_path: Path) -> None:
+    """One skill has no transitions; NaN is no JSON."""
+    alone = replace(FIGURES, transition_rate={})
+    assert math.isnan(alone.averages()["transition_rate"])
+    write_json(tmp_path / "evaluation.json", alone.to_dict())
+    found = json.loads((tmp_path / "evaluation.json").read_text(), parse_constant=pytest.fail)
+    assert found["average"]["transition_rate"] is None
+    assert Evaluation.from_dict(found) == alone

@@ -1,6 +1,7 @@
 """Writing files so that a crash or a full disk never leaves half of one behind."""
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["atomic_directory", "atomic_file", "read_json", "write_json"]
+__all__ = ["atomic_directory", "atomic_file", "json_text", "read_json", "write_json"]
 
 
 @contextmanager
@@ -46,7 +47,12 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 def write_json(path: Path, value: Any) -> None:
     """Write indented JSON atomically."""
     with atomic_file(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2) + "\n")
+        temporary.write_text(json_text(value) + "\n")
+
+
+def json_text(value: Any) -> str:
+    """Indented JSON that every reader takes: a figure that is not a number becomes null."""
+    return json.dumps(_without_nan(value), indent=2, allow_nan=False)
 
 
 def read_json(path: Path, error: Callable[[str], Exception]) -> Any:
@@ -57,6 +63,14 @@ def read_json(path: Path, error: Callable[[str], Exception]) -> Any:
         raise error(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as problem:
         raise error(f"{path}: cannot be read as JSON: {problem}") from None
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _flush(path: Path) -> None:

@@ -1,25 +1,29 @@
 """`skillfield bench`: how fast this machine is, and where the time goes."""
 
-import json
 import os
 import resource
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import torch
 import tyro
 
+from skillfield.clips import Clip, load_clips
 from skillfield.experiments.run import build_ppo, preset
-from skillfield.files import write_json
+from skillfield.experiments.tasks import task as find_task
+from skillfield.files import json_text, write_json
+from skillfield.reference import AugmentedSampler, ReferenceMotion
 
 __all__ = ["Bench", "measure"]
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Measure policy samples per second: the engine alone, the environment alone, and training."""
+    """Measure policy samples per second (engine, environment, rollout, training) and how long a graph takes to build."""
 
     task: Annotated[str, tyro.conf.Positional] = "starter"
     """Which task."""
@@ -38,13 +42,15 @@ class Bench:
         if self.out:
             write_json(self.out, result)
         if self.json:
-            print(json.dumps(result, indent=2))
+            print(json_text(result))
             return 0
         rates, shares = result["samples_per_second"], result["training_share"]
         print(f"{result['task']}, {result['method']}: {result['num_envs']} worlds, {result['cores']} cores")
         for name, rate in rates.items():
             print(f"  {name:<12} {rate:>10,.0f} samples/s   (median {result['median'][name]:,.0f})")
         print("  training time: " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items()))
+        for name, taken in result["graph_seconds"].items():
+            print(f"  graph of {name:<19} {taken:>6.2f} s")
         print(f"  peak memory: {result['peak_memory_mb']:,.0f} MB")
         return 0
 
@@ -95,9 +101,46 @@ def measure(task: str, method: str, seconds: float, repeats: int = 5) -> dict[st
         "samples_per_second": {name: max(values) for name, values in measured.items()},
         "median": {name: sorted(values)[len(values) // 2] for name, values in measured.items()},
         "training_share": shares,
+        "graph_seconds": graph_seconds(task),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
+
+
+def graph_seconds(task: str, repeats: int = 3) -> dict[str, float]:
+    """Time to build the stitched graph of the task's own clips, and of a set as large as a big task's; best of a few."""
+    chosen = find_task(task)
+    character = chosen.character()
+    augmentation = replace(preset(chosen, "sm+stg").augmentation, stitch=True)
+    clips = load_clips(chosen.clips)
+    sets = {f"{len(clips)} clips": clips, "40 clips × 250 frames": _many(clips, 40, 250)}
+    seconds = {}
+    for name, some in sets.items():
+        motion = ReferenceMotion(some, character, tuple(dict.fromkeys(clip.skill for clip in some)))
+        taken = []
+        for _ in range(repeats):
+            began = time.perf_counter()
+            AugmentedSampler(motion, character, chosen.env.weights, augmentation)
+            taken.append(time.perf_counter() - began)
+        seconds[name] = min(taken)
+    return seconds
+
+
+def _many(clips: Sequence[Clip], count: int, frames: int) -> list[Clip]:
+    """A large set made of a small one: its clips again and again, each its own skill, each a centimetre different."""
+    rng = np.random.default_rng(0)
+    many = []
+    for number in range(count):
+        clip = clips[number % len(clips)]
+        pick = np.arange(frames) % len(clip)
+        columns = {
+            name: getattr(clip, name)[pick]
+            for name in ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "contacts", "valid")
+        }
+        for name in ("root_pos", "object_pos"):
+            columns[name] = columns[name] + rng.normal(scale=0.01, size=columns[name].shape).astype(np.float32)
+        many.append(replace(clip, name=f"{clip.name}-{number}", skill=f"skill-{number}", **columns))
+    return many
 
 
 def _rate(work: Any, samples: int, seconds: float) -> float:

@@ -1,6 +1,5 @@
 """`skillfield evaluate`: measure a trained policy."""
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import tyro
 
 from skillfield.api import evaluate
 from skillfield.evaluation import Evaluation
+from skillfield.files import json_text
 from skillfield.reporting.console import table_console
 from skillfield.reporting.tables import MetricTable
 
@@ -39,7 +39,7 @@ class Evaluate:
         """Evaluate."""
         result = evaluate(self.run_folder, self.trials, self.seed)
         if self.json:
-            print(json.dumps(result.to_dict(), indent=2))
+            print(json_text(result.to_dict()))
         else:
             console = table_console()
             console.print(evaluation_table(result, str(self.run_folder)).rich())

@@ -231,6 +231,7 @@ class ImitationEnv:
         """What the policy knows of the past, in the form that the configuration names."""
         if self.history is None:
             now = self.frame + (self.progress - self.masked).clamp_min(0)
+            now = torch.minimum(now, self.motion.length[self.clip] - 1)  # a trial outlives its clip
             return ((now if envs is None else now[envs]) / POLICY_HZ).unsqueeze(1)
         window = self.history.window if envs is None else self.history.window[envs]
         return self._embedding(window) if self._embedding is not None else window.flatten(1)

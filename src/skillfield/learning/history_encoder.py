@@ -76,7 +76,8 @@ class HistoryEncoder(nn.Module):
 
     def forward(self, window: Tensor) -> Tensor:
         """[n, k, F] → [n, size]"""
-        x = ((window - self.mean) / self.spread).clamp(-5.0, 5.0)
+        scale = self.spread.reciprocal()
+        x = torch.addcmul(-self.mean * scale, window, scale).clamp(-5.0, 5.0)
         for convolution, stride in zip(self.convolutions, self.strides, strict=True):
             x = torch.relu(convolution(_threes(x, stride)))
         return self.head(x.flatten(1))
@@ -85,7 +86,10 @@ class HistoryEncoder(nn.Module):
 def _threes(x: Tensor, stride: int) -> Tensor:
     """Every `stride`-th frame with its two neighbours, zeros beyond the ends.  [n, k, F] → [n, ⌈k/stride⌉, 3F]"""
     padded = nn.functional.pad(x, (0, 0, 1, 1))
-    frames = x.shape[1]
+    count, frames = x.shape[:2]
+    if stride == 3:  # threes that do not overlap lie in memory as they are wanted
+        threes = (frames - 1) // 3 + 1
+        return padded[:, : 3 * threes].reshape(count, threes, -1)
     return torch.cat([padded[:, shift : shift + frames : stride] for shift in range(3)], dim=2)
 
 

@@ -65,6 +65,9 @@ class Augmentation:
         for name in ("p_external", "p_neighbour"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ConfigError(f"augmentation: {name} is {getattr(self, name)}, a probability is between 0 and 1")
+        for name in ("frame_sharpness", "skill_sharpness", "max_masked", "velocity", "margin"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"augmentation: {name} is {getattr(self, name)}, it cannot be negative")
         if not 0.0 < self.threshold < 1.0:
             raise ConfigError(f"augmentation: threshold is {self.threshold}, a similarity is between 0 and 1")
 

@@ -58,11 +58,12 @@ def build_graph(
     for skill in range(len(motion.skills)):
         own = torch.nonzero((skill_of_row == skill) & possible).squeeze(1)
         others = torch.nonzero((skill_of_row != skill) & motion.valid).squeeze(1)
-        kept = 0
+        kept, clips = 0, int((motion.skill == skill).sum())
         for part in others.split(_CHUNK) if len(own) and len(others) else ():
             exponent = similarity_exponent(features.rows(part), features.rows(own))
-            nearest_clip = clip_of_row[own[exponent.argmin(dim=1)]].unsqueeze(1)
-            exponent = exponent.masked_fill(clip_of_row[own] != nearest_clip, torch.inf)
+            if clips > 1:  # "the earliest of equals" means something within one clip only
+                nearest_clip = clip_of_row[own[exponent.argmin(dim=1)]].unsqueeze(1)
+                exponent = exponent.masked_fill(clip_of_row[own] != nearest_clip, torch.inf)
             best, value = earliest_best(exponent, margin)
             near = value < limit
             sources.append(part[near])

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from skillfield.characters.layout import Layout
+from skillfield.errors import ConfigError
 
 __all__ = ["Neighbourhood", "neighbour"]
 
@@ -26,6 +27,11 @@ class Neighbourhood:
     object_vel: float = 0.1
     object_rot: float = 0.1
     object_rot_vel: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, width in vars(self).items():
+            if width < 0:
+                raise ConfigError(f"neighbourhood: {name} is {width}, a width cannot be negative")
 
 
 _VELOCITY = {

@@ -57,9 +57,13 @@ def similarity_features(state: Kinematics, weights: TrackingWeights, layout: Lay
 
 def similarity_exponent(first: Features, second: Features) -> Tensor:
     """-ln S_k of every state of `first` with every state of `second`.  [n], [m] → [n, m]; [e, n], [e, m] → [e, n, m]"""
-    # differences, not products: those would lose the third decimal of a scene fifteen metres from the origin
-    distance = torch.cdist(first.vector, second.vector, compute_mode="donot_use_mm_for_euclid_dist")
-    exponent = distance.square()
+    # from a common centre: far from the origin |a|² + |b|² - 2ab would lose its decimals
+    centre = second.vector.mean(dim=-2, keepdim=True)
+    a, b = first.vector - centre, second.vector - centre
+    exponent = (a @ b.transpose(-1, -2)).mul_(-2.0)
+    exponent += a.square().sum(-1, keepdim=True)
+    exponent += b.square().sum(-1).unsqueeze(-2)
+    exponent.clamp_min_(0.0)
     for number, weight in enumerate(second.quat_weights.tolist()):
         cosine = first.quats[..., number, :] @ second.quats[..., number, :].transpose(-1, -2)
         angle = 2 * torch.acos(cosine.abs().clamp_max(1.0))
