@@ -866,7 +866,7 @@ def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any], messag
 
 def test_a_neighbourhood_has_no_negative_width() -> None:
     """The field and its width are named."""
-    with pytest.raises(ConfigError, match="object_vel is -0.1"):
+    with pytest.raises(ConfigError, match=r"object_vel is -0\.1"):
         Neighbourhood(object_vel=-0.1)
 
 

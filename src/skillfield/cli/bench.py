@@ -23,7 +23,7 @@ __all__ = ["Bench", "measure"]
 
 @dataclass(frozen=True)
 class Bench:
-    """Measure policy samples per second (engine, environment, rollout, training) and how long a graph takes to build."""
+    """Measure policy samples per second (engine, environment, rollout, training) and the time to build a graph."""
 
     task: Annotated[str, tyro.conf.Positional] = "starter"
     """Which task."""
@@ -108,7 +108,7 @@ def measure(task: str, method: str, seconds: float, repeats: int = 5) -> dict[st
 
 
 def graph_seconds(task: str, repeats: int = 3) -> dict[str, float]:
-    """Time to build the stitched graph of the task's own clips, and of a set as large as a big task's; best of a few."""
+    """Time to build the stitched graph of the task's own clips, and of a set as large as any; best of a few."""
     chosen = find_task(task)
     character = chosen.character()
     augmentation = replace(preset(chosen, "sm+stg").augmentation, stitch=True)
