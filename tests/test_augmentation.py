@@ -118,6 +118,11 @@ def lifted(clip: Clip, height: float) -> Clip:
     return replace(clip, root_pos=clip.root_pos + up, object_pos=clip.object_pos + up)
 
 
+def everyone(count: int) -> Tensor:
+    """All of these episodes have ended."""
+    return torch.ones(count, dtype=torch.bool)
+
+
 def motion_of(clips: Sequence[Clip], character: Character) -> ReferenceMotion:
     """Clips of the character, their skills in order of appearance."""
     return ReferenceMotion(clips, character, tuple(dict.fromkeys(clip.skill for clip in clips)))
@@ -630,7 +635,7 @@ def test_without_sharpness_every_frame_is_alike(make_clip: MakeClip, hand_charac
     """λ_s = λ_c = 0 is uniform, whatever was recorded."""
     motion = motion_of([make_clip(5)], hand_character)
     hard = AdaptiveSampling(motion, 0.0, 0.0)
-    hard.record(torch.tensor([0]), torch.tensor([1]), torch.tensor([0.9]))
+    hard.record(torch.tensor([0]), torch.tensor([1]), torch.tensor([0.9]), everyone(1))
     torch.testing.assert_close(hard.weights(), torch.tensor([0.25, 0.25, 0.25, 0.25, 0.0]))
 
 
@@ -638,13 +643,46 @@ def test_running_means_follow_the_episodes(make_clip: MakeClip, hand_character: 
     """Several episodes of one frame in one report weigh as several; other frames stay; nothing is lost in between."""
     motion = motion_of([make_clip(5), make_clip(4, skill="swing")], hand_character)
     hard = AdaptiveSampling(motion, 10.0, 5.0, rate=0.1)
-    hard.record(torch.tensor([0, 0, 1]), torch.tensor([2, 2, 1]), torch.tensor([0.4, 0.8, 0.5]))
+    hard.record(torch.tensor([0, 0, 1]), torch.tensor([2, 2, 1]), torch.tensor([0.4, 0.8, 0.5]), everyone(3))
     twice, once = 0.6 * (1 - 0.9**2), 0.05
     expected = torch.tensor([0, 0, twice, 0, 0, 0, once, 0, 0])
     torch.testing.assert_close(hard.mean_reward, expected)
-    hard.record(torch.tensor([0]), torch.tensor([2]), torch.tensor([1.0]))
+    hard.record(torch.tensor([0]), torch.tensor([2]), torch.tensor([1.0]), everyone(1))
     expected[2] += 0.1 * (1.0 - twice)
     torch.testing.assert_close(hard.mean_reward, expected)
+
+
+def test_episodes_that_go_on_are_not_recorded(make_clip: MakeClip, hand_character: Character) -> None:
+    """A report about everyone, with a mask, is the same as a report about those that ended."""
+    motion = motion_of([make_clip(5), make_clip(4, skill="swing")], hand_character)
+    some, all_of_them = (AdaptiveSampling(motion, 10.0, 5.0) for _ in range(2))
+    clip, frame, reward = torch.tensor([0, 0, 1, 1]), torch.tensor([2, 2, 1, 0]), torch.tensor([0.4, 0.8, 0.5, 0.9])
+    ended = torch.tensor([True, False, True, False])
+    some.record(clip[ended], frame[ended], reward[ended], everyone(2))
+    all_of_them.record(clip, frame, reward, ended)
+    assert torch.equal(some.mean_reward, all_of_them.mean_reward)
+    assert float(some.mean_reward.abs().sum()) > 0
+
+
+def test_starts_are_handed_out_in_turn_without_counting(sways: ReferenceMotion, hand_character: Character) -> None:
+    """Each that ended gets the next start of the pool, nobody else uses one up, and the pool is drawn anew in time."""
+    sampler = AugmentedSampler(sways, hand_character, TrackingWeights(), Augmentation())
+    drawn: list[Starts] = []
+
+    def draw(count: int) -> Starts:
+        rows = torch.arange(count) + 100 * len(drawn)
+        drawn.append(Starts(rows.unsqueeze(1).float(), rows.unsqueeze(1).float(), rows, rows, rows, rows))
+        return drawn[-1]
+
+    sampler.draw = draw  # type: ignore[method-assign]
+    ended = torch.tensor([False, True, False, True, True])
+    assert sampler.sample_where(ended).clip[ended].tolist() == [0, 1, 2]
+    assert sampler.sample_where(~ended).clip[~ended].tolist() == [3, 4]
+    assert sampler.sample_where(ended).qpos[ended, 0].tolist() == [0.0, 1.0, 2.0]  # dry: it begins again
+    for _ in range(29):
+        sampler.sample_where(~everyone(5))
+    assert len(drawn) == 1
+    assert sampler.sample_where(ended).frame[ended].tolist() == [100, 101, 102]
 
 
 def test_frames_never_tried_are_most_likely(make_clip: MakeClip, hand_character: Character) -> None:
@@ -652,7 +690,7 @@ def test_frames_never_tried_are_most_likely(make_clip: MakeClip, hand_character:
     motion = motion_of([make_clip(12)], hand_character)
     hard = AdaptiveSampling(motion, 10.0, 5.0)
     tried = torch.tensor([0, 3, 5])
-    hard.record(torch.zeros(3, dtype=torch.long), tried, torch.tensor([0.2, 0.9, 0.5]))
+    hard.record(torch.zeros(3, dtype=torch.long), tried, torch.tensor([0.2, 0.9, 0.5]), everyone(3))
     weights = hard.weights()[:11]
     new = torch.ones(11, dtype=torch.bool).index_fill(0, tried, False)
     assert float(weights[new].min()) > float(weights[~new].max())
@@ -663,7 +701,7 @@ def test_statistics_of_starts_survive_a_checkpoint(sways: ReferenceMotion, hand_
     config = Augmentation(adapt=True)
     first, second = (AugmentedSampler(sways, hand_character, TrackingWeights(), config) for _ in range(2))
     clip, frame = first.adaptive.sample(200)
-    first.record(clip, frame, torch.rand(200))
+    first.record(clip, frame, torch.rand(200), everyone(200))
     second.sample(10)
     second.load_state_dict(first.state_dict())
     assert torch.equal(first.adaptive.weights(), second.adaptive.weights())

@@ -35,14 +35,16 @@ def dribbling(seconds: float = 10.0, speed: float = 0.8, period: float = 0.7, lo
     return trials(root, ball, (phase > 0.4) & (phase < 0.6) & (time < lose_at))
 
 
-def tossing(still: float, thrown: bool = True, ahead: float = 1.0) -> Trials:
-    """Rests in the hand for `still` seconds, then flies ahead at 2 m/s."""
+def tossing(
+    still: float, thrown: bool = True, ahead: float = 1.0, follow: float = 0.0, touch_at: float = 9.9
+) -> Trials:
+    """Rests in the hand for `still` seconds, then flies at 2 m/s; the hand may follow, and touch it again."""
     time = torch.arange(600) / FPS
     flying = (time - still).clamp_min(0) if thrown else torch.zeros_like(time)
     zero = torch.zeros_like(time)
-    root = torch.stack((zero, zero, zero + 0.93), dim=1)
+    root = torch.stack((2.0 * follow * flying, zero, zero + 0.93), dim=1)
     ball = torch.stack((2.0 * ahead * flying, zero, (0.8 - 4.9 * flying.square()).clamp_min(0.12)), dim=1)
-    return trials(root, ball, flying == 0)
+    return trials(root, ball, (flying == 0) | (flying > touch_at))
 
 
 def test_a_dribble_that_goes_on_is_a_success() -> None:
@@ -87,6 +89,14 @@ def test_a_ball_that_is_kept_or_dropped_is_no_toss() -> None:
     rule = TossRule(min_still_seconds=0.3, max_still_seconds=0.8)
     assert not rule.judge(tossing(0.5, thrown=False)).item()
     assert not rule.judge(tossing(0.5, ahead=0.0)).item()
+
+
+def test_a_hand_may_follow_the_ball_but_not_carry_it() -> None:
+    """What counts is how far the ball flies by itself from where it left the hand."""
+    rule = TossRule(min_still_seconds=0.3, max_still_seconds=0.8)
+    assert rule.judge(tossing(0.5, follow=1.0)).item()
+    assert not rule.judge(tossing(0.5, touch_at=0.3)).item()
+    assert not rule.judge(tossing(0.5, ahead=0.28)).item()  # 0.56 m/s reach 0.45 m
 
 
 def test_wilson_interval_is_the_textbook_one() -> None:

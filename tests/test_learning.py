@@ -45,7 +45,7 @@ class PointEnv:
         self.x[finished] = 4 * torch.rand(len(finished)) - 2
         self.t[finished] = 0
         none = torch.zeros_like(over)
-        return StepResult(self.x.unsqueeze(1).clone(), reward, ~none, ~none, none, over, finished, final)
+        return StepResult(self.x.unsqueeze(1).clone(), reward, ~none, ~none, none, over, over, finished, final)
 
 
 def small_run(**changes: object) -> RunConfig:

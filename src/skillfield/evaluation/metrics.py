@@ -129,8 +129,8 @@ class Judge:
     def __init__(self, make_env: MakeEnv, model: ActorCritic, plan: TrialPlan, trials: int, seed: int) -> None:
         self._make_env, self._model, self._plan, self._trials = make_env, model, plan, trials
         env = make_env(1)
-        self._motion, self._layout = env.motion, env.engine.character.layout()
-        self._generator = torch.Generator().manual_seed(seed)
+        self._motion, self._layout = env.motion, env.engine.character.layout(env.device)
+        self._generator = torch.Generator(env.device).manual_seed(seed)
 
     def success(self) -> dict[str, Tensor]:
         """SR: from reference states of the skill itself.  [trials] bool each"""
@@ -168,10 +168,11 @@ class Judge:
         if not parts:
             return torch.zeros(0, dtype=torch.bool)
         plan = self._plan
-        skill = torch.tensor([plan.skills.index(name) for name in targets]).repeat_interleave(self._trials)
+        numbers = torch.tensor([plan.skills.index(name) for name in targets], device=self._motion.device)
+        skill = numbers.repeat_interleave(self._trials)
         starts = Starts(*(torch.cat([vars(part)[name] for part in parts]) for name in vars(parts[0])))
         outcome = []
-        for chunk in torch.arange(len(skill)).split(_BATCH):
+        for chunk in torch.arange(len(skill), device=skill.device).split(_BATCH):
             env = self._make_env(len(chunk))
             some = Starts(*(column[chunk] for column in vars(starts).values()))
             trials = run_trials(env, self._model, some, round(plan.seconds * POLICY_HZ))
@@ -187,11 +188,11 @@ def normalised_reward(make_env: MakeEnv, model: ActorCritic, skills: tuple[str, 
     clip = torch.searchsorted(motion.start, rows, right=True) - 1
     frame = rows - motion.start[clip]
     means = []
-    for part in torch.arange(len(rows)).split(_BATCH):
+    for part in torch.arange(len(rows), device=rows.device).split(_BATCH):
         env = make_env(len(part))
-        env.start(torch.arange(len(part)), starts_at(motion, clip[part], frame[part]))
+        env.start(torch.arange(len(part), device=rows.device), starts_at(motion, clip[part], frame[part]))
         left = motion.length[clip[part]] - 1 - frame[part]  # steps to the clip's end
-        total, counted = torch.zeros(len(part)), torch.zeros(len(part))
+        total, counted = torch.zeros_like(left, dtype=torch.float), torch.zeros_like(left)
         for step in range(1, int(left.max()) + 1):
             env.advance(model.act(env.observe()))
             reward, scored, _ = env.score()
@@ -230,7 +231,7 @@ def _random_frames(
     chosen = torch.nonzero((motion.skill[clip] == plan.skills.index(skill)) & (frame <= latest)).squeeze(1)
     if not len(chosen):
         raise ConfigError(f"skill '{skill}' has no frame from which a trial could start")
-    drawn = chosen[torch.randint(len(chosen), (count,), generator=generator)]
+    drawn = chosen[torch.randint(len(chosen), (count,), generator=generator, device=chosen.device)]
     return clip[drawn], frame[drawn]
 
 
@@ -244,7 +245,7 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _verdict(trials: Trials, plan: TrialPlan, skill: Tensor) -> Tensor:
-    won = torch.zeros(len(skill), dtype=torch.bool)
+    won = torch.zeros_like(skill, dtype=torch.bool)
     for number, name in enumerate(plan.skills):
         mine = skill == number
         if mine.any():

@@ -56,8 +56,8 @@ def run_trials(env: ImitationEnv, model: ActorCritic, starts: Starts, steps: int
         alive = alive & ~state.diverged
         if rule.min_root_height is not None:
             alive = alive & (state.body_pos_w[:, root, 2] >= rule.min_root_height)
-        root_pos_w = state.body_pos_w[:, root]
-        object_pos_w = state.object_pos_w[:, 0] if state.object_pos_w.shape[1] else root_pos_w
+        root_pos_w = state.body_pos_w[:, root].clone()  # an engine may write the next state over this one
+        object_pos_w = state.object_pos_w[:, 0].clone() if state.object_pos_w.shape[1] else root_pos_w
         recorded.append((root_pos_w, object_pos_w, state.contact_pairs[:, 0] > 0, alive))
     root_pos_w, object_pos_w, touching, survived = (torch.stack(column) for column in zip(*recorded, strict=True))
     return Trials(float(POLICY_HZ), root_pos_w, object_pos_w, touching, survived)

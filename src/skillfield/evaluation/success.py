@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skillfield.evaluation.rollout import Trials
 
-__all__ = ["DribbleRule", "HoldRule", "SuccessRule", "TossRule"]
+__all__ = ["DribbleRule", "HoldRule", "SuccessRule", "TossRule", "longest_run"]
 
 
 class SuccessRule(ABC):
@@ -65,7 +65,7 @@ class DribbleRule(SuccessRule):
         return (
             trials.alive[-1]
             & near
-            & (_longest_gap(trials.touching[first:]) <= self.max_untouched_seconds * trials.fps)
+            & (longest_run(~trials.touching[first:]) <= self.max_untouched_seconds * trials.fps)
             & (bounces >= self.min_bounces_per_second * seconds)
             & (along > self.slowest * full)
             & (along < self.fastest * full)
@@ -103,8 +103,8 @@ class TossRule(SuccessRule):
     """Shortest rest before the throw that counts."""
     max_still_seconds: float
     """Longest."""
-    min_range: float = 0.4
-    """Metres that the ball must get ahead of the hand (x), within `flight_seconds` of leaving it."""
+    min_range: float = 0.5
+    """Metres that the ball must fly ahead (x) from where it left the hand, within `flight_seconds`, untouched."""
     max_sideways: float = 0.5
     """Metres that it may go to the side."""
     flight_seconds: float = 0.8
@@ -129,8 +129,11 @@ class TossRule(SuccessRule):
         happened = release < trials.num_steps
         at_release = release.clamp_max(trials.num_steps - 1)
         still = rested.gather(0, at_release.unsqueeze(0)).squeeze(0) / trials.fps
-        flying = (step >= release) & (step <= release + self.flight_seconds * trials.fps)
-        ahead = (away[..., 0] > self.min_range) & (away[..., 1].abs() < self.max_sideways) & flying
+        since = step - release
+        flying = (since >= 0) & (since <= self.flight_seconds * trials.fps)
+        flying &= ~(trials.touching & (since > 0)).cummax(dim=0).values
+        flown = trials.object_pos_w - trials.object_pos_w.gather(0, at_release.view(1, -1, 1).expand(1, -1, 3))
+        ahead = (flown[..., 0] > self.min_range) & (flown[..., 1].abs() < self.max_sideways) & flying
         return (
             trials.alive.gather(0, at_release.unsqueeze(0)).squeeze(0)
             & happened
@@ -139,8 +142,8 @@ class TossRule(SuccessRule):
         )
 
 
-def _longest_gap(touching: Tensor) -> Tensor:
-    """Most consecutive steps without a touch.  [N]"""
-    step = torch.arange(1, len(touching) + 1, device=touching.device).unsqueeze(1)
-    last = torch.where(touching, step, 0).cummax(dim=0).values
+def longest_run(holds: Tensor) -> Tensor:
+    """Most consecutive steps for which something holds.  [T, N] bool → [N]"""
+    step = torch.arange(1, len(holds) + 1, device=holds.device).unsqueeze(1)
+    last = torch.where(holds, 0, step).cummax(dim=0).values
     return (step - last).amax(dim=0)

@@ -16,8 +16,10 @@ from skillfield.imitation.history import Embedding, History, HistoryKind, histor
 from skillfield.imitation.observations import observation_size, observe
 from skillfield.imitation.rewards import DeepMimicWeights, contact_graph_error, deepmimic_reward, skillmimic_reward
 from skillfield.imitation.termination import Termination, failed
+from skillfield.reference.endings import returns
 from skillfield.reference.kinematics import Kinematics, TrackingWeights, tracking_exponent
 from skillfield.reference.sampling import Starts, StartSampler
+from skillfield.reference.states import StateKinematics
 from skillfield.simulation import Engine, SimulationState
 
 __all__ = ["EnvConfig", "ImitationEnv", "SkillStatistics", "StepResult"]
@@ -45,6 +47,9 @@ class EnvConfig:
     masked: Literal["zero", "mean", "skip"] = "zero"
     """What a masked step is worth: nothing; the mean of the scored environments on its clip (released code); or
     nothing, and the learner leaves it out of its losses."""
+    clip_end: Literal["auto", "continue", "stop"] = "auto"
+    """What the learner may expect after a clip's last frame: more of the same, nothing, or (auto) more where the
+    last state has been seen before in the skill (a dribble, a hold) and nothing where it has not (a throw)."""
     history: HistoryKind = "none"
     """What the policy knows of the past: nothing, an embedding of it, all of it, or the reference time."""
     history_length: int = 60
@@ -61,8 +66,9 @@ class StepResult:
     trained: Tensor  # [E] bool: False where the learner leaves the step out
     terminated: Tensor  # [E] bool: failed, no future to bootstrap from
     truncated: Tensor  # [E] bool: out of time or at the clip's end
-    finished: Tensor  # [n] numbers of environments whose episode ended
-    final_observation: Tensor  # [n, obs] what they saw last
+    continues: Tensor  # [E] bool: truncated, and something could follow: there is a future to bootstrap from
+    finished: Tensor | None  # [n] numbers of environments whose episode ended; None where asking would stall a GPU
+    final_observation: Tensor  # [n, obs] what they saw last; [E, obs] what everyone saw, where `finished` is None
 
 
 @dataclass
@@ -100,12 +106,19 @@ class ImitationEnv:
             self.history = History(self.motion, character, self.num_envs, config.history_length)
         self.observation_size += self._memory_size()
         self._eye = torch.eye(self.num_skills, device=self.device)
+        self._goes_on = self._what_goes_on(StateKinematics(character, self.device))  # [C]
         self._present = torch.cumsum(self.motion.valid, 0)  # [N] frames up to and with this one that are not missing
         self.clip, self.frame, self.masked, self.progress = (self._longs() for _ in range(4))
         self._limit = self._longs()  # steps after which the episode is out of time
         self._return = torch.zeros(self.num_envs, device=self.device)
         self.statistics = self._fresh_statistics()
+        self.masked_resets = self.device.type != "cpu"  # never ask which episodes ended: that would stall a GPU
         self.sampling_seconds = 0.0  # spent on choosing starts: what augmentation costs
+
+    @property
+    def skill(self) -> Tensor:
+        """Number of the skill that each environment is asked for.  [E]"""
+        return self.motion.skill[self.clip]
 
     def reset(self) -> Tensor:
         """Start every environment anew.  [E, obs]"""
@@ -121,8 +134,17 @@ class ImitationEnv:
         if self.history is not None:
             self.history.reset(envs, starts.past_row)
         self._return[envs] = 0.0
-        ahead = self.motion.length[starts.clip] - 1 - starts.frame + starts.masked
-        self._limit[envs] = ahead.clamp_max(self.config.episode_length)
+        self._limit[envs] = self._time_limit(starts)
+
+    def start_where(self, ended: Tensor, starts: Starts) -> None:
+        """Begin new episodes where one has ended, given a start for every environment.  [E] bool"""
+        self.engine.reset_where(ended, starts.qpos, starts.qvel)
+        if self.history is not None:
+            self.history.reset_where(ended, starts.past_row)
+        zero = torch.zeros_like(self.progress)
+        fresh = (starts.clip, starts.frame, starts.masked, zero, self._time_limit(starts), zero.float())
+        for name, value in zip(_CLOCKS, fresh, strict=True):
+            setattr(self, name, torch.where(ended, value, getattr(self, name)))
 
     def advance(self, actions: Tensor) -> None:
         """Act and simulate, and nothing else: what a trial needs, which outlives its clip."""
@@ -160,20 +182,32 @@ class ImitationEnv:
         if self.config.masked == "mean":
             reward = self._fill_masked(reward, scored)
         trained = scored if self.config.masked == "skip" else torch.ones_like(scored)
+        at_end = self.frame + self.progress - self.masked >= self.motion.length[self.clip] - 1
+        continues = truncated & (self._goes_on[self.clip] | ~at_end)
 
         observation = self.observe()
-        finished = torch.nonzero(terminated | truncated).squeeze(1)
-        final_observation = observation[finished]
-        if len(finished):
-            # an early failure counts the steps it never took as worth nothing; masked steps do not count at all
-            mean = self._return / self._scorable().clamp_min(1)
-            clock = time.perf_counter()
-            self.sampler.record(self.clip[finished], self.frame[finished], mean[finished])
-            starts = self.sampler.sample(len(finished))
-            self.sampling_seconds += time.perf_counter() - clock
-            self.start(finished, starts)
-            observation[finished] = self._observe(finished)
-        return StepResult(observation, reward, scored, trained, terminated, truncated, finished, final_observation)
+        ended = terminated | truncated
+        if not self.masked_resets:
+            finished = torch.nonzero(ended).squeeze(1)
+            final = observation[finished]
+            self._restart(finished, observation)
+            return StepResult(observation, reward, scored, trained, terminated, truncated, continues, finished, final)
+        self.sampler.record(self.clip, self.frame, self._mean_return(), ended)
+        self.start_where(ended, self.sampler.sample_where(ended))
+        after = self.observe()
+        return StepResult(after, reward, scored, trained, terminated, truncated, continues, None, observation)
+
+    def _restart(self, finished: Tensor, observation: Tensor) -> None:
+        """Begin new episodes in these environments, and show them what they see now."""
+        if not len(finished):
+            return
+        clock = time.perf_counter()
+        mean = self._mean_return()[finished]
+        self.sampler.record(self.clip[finished], self.frame[finished], mean, torch.ones_like(mean, dtype=torch.bool))
+        starts = self.sampler.sample(len(finished))
+        self.sampling_seconds += time.perf_counter() - clock
+        self.start(finished, starts)
+        observation[finished] = self._observe(finished)
 
     def observe(self) -> Tensor:
         """What every environment sees now.  [E, obs]"""
@@ -198,6 +232,19 @@ class ImitationEnv:
         if self.history is not None:
             self.history.window.copy_(snapshot["history"])
         self.engine.restore(snapshot)
+
+    def _what_goes_on(self, states: StateKinematics) -> Tensor:
+        if self.config.clip_end == "auto":
+            return returns(self.motion, states, self.config.weights)
+        return torch.full_like(self.motion.length, self.config.clip_end == "continue", dtype=torch.bool)
+
+    def _time_limit(self, starts: Starts) -> Tensor:
+        ahead = self.motion.length[starts.clip] - 1 - starts.frame + starts.masked
+        return ahead.clamp_max(self.config.episode_length)
+
+    def _mean_return(self) -> Tensor:
+        """Reward per step of each episode. An early failure counts the steps it never took as worth nothing."""
+        return self._return / self._scorable().clamp_min(1)
 
     def _scorable(self) -> Tensor:
         """Steps of each whole episode that have a reference to be compared with.  [E]"""
@@ -272,8 +319,7 @@ class ImitationEnv:
         return skillmimic_reward(tracking, contacts)
 
     def _count(self, reward: Tensor, scored: Tensor, terminated: Tensor, truncated: Tensor) -> None:
-        skill = self.motion.skill[self.clip]
-        statistics = self.statistics
+        skill, statistics = self.skill, self.statistics
         statistics.reward.index_add_(0, skill, reward)
         statistics.steps.index_add_(0, skill, scored.float())
         statistics.failures.index_add_(0, skill, terminated.float())

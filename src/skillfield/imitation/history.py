@@ -68,6 +68,10 @@ class History:
         """These environments have come from these reference frames."""
         self.window[envs] = self.past_of(row)
 
+    def reset_where(self, ended: Tensor, row: Tensor) -> None:
+        """The same for those that ended, given a row for everyone.  [E] bool, [E]"""
+        self.window = torch.where(ended[:, None, None], self.past_of(row), self.window)
+
     def push(self, features: Tensor) -> None:
         """The present frame becomes the past.  [E, F]"""
         self.window = torch.cat((self.window[:, 1:], features.unsqueeze(1)), dim=1)

@@ -14,7 +14,7 @@ from torch import Tensor
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
 
-__all__ = ["PPO", "PPOConfig", "Rollout", "advantages", "clipped_objective"]
+__all__ = ["PPO", "PPOConfig", "Rollout", "advantages", "clipped_objective", "normalised_within"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class PPOConfig:
     """PPO clip threshold."""
     bound_weight: float = 10.0
     """Weight of the penalty on mean actions outside [-1, 1] (released configuration)."""
+    by_skill: bool = False
+    """Normalise advantages within each skill, so that a skill with small ones learns as fast as the others."""
     max_grad_norm: float = 1.0
     """Gradient clipping (CleanRL's default is 0.5; the release has none)."""
 
@@ -66,9 +68,10 @@ class Rollout:
     log_prob: Tensor  # [H, E]
     reward: Tensor  # [H, E]
     done: Tensor  # [H, E] the episode ended with this step
+    skill: Tensor  # [H, E] which skill the step was part of
     scored: Tensor  # [H, E] bool: False on masked steps, which the reported reward leaves out
     trained: Tensor  # [H, E] bool: False where the step is left out of the losses
-    bootstrap: Tensor  # [H, E] value of what a timed-out episode saw last, 0 elsewhere
+    bootstrap: Tensor  # [H, E] value of what an episode saw last that was cut off though it could go on, 0 elsewhere
     last_observation: Tensor  # [E, obs] after the rollout
 
 
@@ -91,6 +94,15 @@ def advantages(
         result[step] = running
         next_value = value[step]
     return result
+
+
+def normalised_within(values: Tensor, group: Tensor, groups: int) -> Tensor:
+    """Values with mean 0 and spread 1 within each group.  [n], [n] numbers of groups"""
+    count = values.new_zeros(groups).index_add_(0, group, torch.ones_like(values))
+    mean = values.new_zeros(groups).index_add_(0, group, values) / count.clamp_min(1)
+    centred = values - mean[group]
+    variance = values.new_zeros(groups).index_add_(0, group, centred.square()) / (count - 1).clamp_min(1)
+    return centred / (variance.sqrt()[group] + 1e-8)
 
 
 def clipped_objective(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
@@ -146,6 +158,7 @@ class PPO:
             log_prob=torch.empty(steps, envs, device=device),
             reward=torch.empty(steps, envs, device=device),
             done=torch.zeros(steps, envs, dtype=torch.bool, device=device),
+            skill=torch.zeros(steps, envs, dtype=torch.long, device=device),
             scored=torch.ones(steps, envs, dtype=torch.bool, device=device),
             trained=torch.ones(steps, envs, dtype=torch.bool, device=device),
             bootstrap=torch.zeros(steps, envs, device=device),
@@ -159,6 +172,7 @@ class PPO:
             noise = torch.randn(envs, env.num_actions, device=device)
             mean, log_sigma = model.distribution(seen, sigma)
             action = mean + log_sigma.exp() * noise
+            rollout.skill[step] = env.skill
             acted = time.perf_counter()
             result = env.step(action)
             simulated = time.perf_counter()
@@ -167,9 +181,11 @@ class PPO:
             rollout.reward[step] = result.reward
             rollout.done[step] = result.terminated | result.truncated
             rollout.scored[step], rollout.trained[step] = result.scored, result.trained
-            if len(result.finished):
+            if result.finished is None:
+                rollout.bootstrap[step] = model.value(model.normaliser(result.final_observation)) * result.continues
+            elif len(result.finished):
                 value = model.value(model.normaliser(result.final_observation))
-                rollout.bootstrap[step, result.finished] = value * ~result.terminated[result.finished]
+                rollout.bootstrap[step, result.finished] = value * result.continues[result.finished]
             observation = result.observation
             self.seconds["simulation"] += simulated - acted
             self.seconds["inference"] += acted - clock + time.perf_counter() - simulated
@@ -202,11 +218,12 @@ class PPO:
             model.update_value_scale(returns[trained])
             target = model.value_scale.to_normalised(returns)
         observation, action = rollout.observation.flatten(0, 1), rollout.action.flatten(0, 1)
-        log_prob, advantage = rollout.log_prob.flatten(), advantage.flatten()
+        log_prob, advantage, skill = rollout.log_prob.flatten(), advantage.flatten(), rollout.skill.flatten()
         if not trained.all():
-            observation, action = observation[trained], action[trained]
+            observation, action, skill = observation[trained], action[trained], skill[trained]
             log_prob, advantage, target = log_prob[trained], advantage[trained], target[trained]
-        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        group = skill if config.by_skill else torch.zeros_like(skill)
+        advantage = normalised_within(advantage, group, self.env.num_skills)
         batches = [
             batch
             for _ in range(config.epochs)
@@ -214,14 +231,14 @@ class PPO:
         ]
 
         def improve_critic() -> Tensor:
-            loss = torch.zeros(())
+            loss = target.new_zeros(())
             for batch in batches:
                 loss = (model.critic(observation[batch]).squeeze(-1) - target[batch]).square().mean()
                 self._descend(self.critic_optimiser, loss, rate)
             return loss
 
         def improve_policy() -> tuple[Tensor, Tensor, Tensor]:
-            kl, clipped, spread = torch.zeros(()), torch.zeros(()), torch.zeros(())
+            kl = clipped = spread = target.new_zeros(())
             for batch in batches:
                 mean, log_sigma = model.distribution(observation[batch], sigma)
                 scaled = (action[batch] - mean) * torch.exp(-log_sigma)

@@ -64,13 +64,13 @@ class AdaptiveSampling:
         clip = self._clip[row]
         return clip, row - self._motion.start[clip]
 
-    def record(self, clip: Tensor, frame: Tensor, mean_reward: Tensor) -> None:
-        """Fold in finished episodes; several of one frame count as their mean, with the weight of all of them."""
+    def record(self, clip: Tensor, frame: Tensor, mean_reward: Tensor, ended: Tensor) -> None:
+        """Fold in the episodes that ended; several of one frame count as their mean, with the weight of all of them."""
         if not (self._frame_sharpness or self._skill_sharpness):
             return
         row = self._motion.row(clip, frame)
-        count = torch.zeros_like(self.mean_reward).index_add_(0, row, torch.ones_like(mean_reward))
-        total = torch.zeros_like(self.mean_reward).index_add_(0, row, mean_reward)
+        count = torch.zeros_like(self.mean_reward).index_add_(0, row, ended.float())
+        total = torch.zeros_like(self.mean_reward).index_add_(0, row, mean_reward * ended)
         share = 1 - (1 - self._rate) ** count
         self.mean_reward += share * (total / count.clamp_min(1) - self.mean_reward)
         self._cumulative = None

@@ -25,6 +25,7 @@ __all__ = ["Augmentation", "AugmentedSampler"]
 
 
 _POOL = 256  # starts drawn at once
+_POOL_CALLS = 32  # steps that a pool of one start per environment lasts: twice as long as most need
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,8 @@ class AugmentedSampler(StartSampler):
             object_velocity=max(weights.object_velocity, config.velocity),
         )
         self._drawn: Starts | None = None
+        self._pool: Starts | None = None
+        self._pool_age = 0
         self.notes: list[str] = []
         """What could not be done, for people."""
         self.states = StateKinematics(character, motion.device)
@@ -139,8 +142,19 @@ class AugmentedSampler(StartSampler):
         masked = masked_states(exponent, config.max_masked)
         return Starts(qpos, qvel, clip, frame, masked, past_row)
 
-    def record(self, clip: Tensor, frame: Tensor, mean_reward: Tensor) -> None:
-        self.adaptive.record(clip, frame, mean_reward)
+    def sample_where(self, ended: Tensor) -> Starts:
+        """The next starts of a pool that is drawn anew every few calls; if it runs dry before, it begins again."""
+        if self._pool is None or self._pool_age == _POOL_CALLS:
+            self._pool, self._pool_age = self.draw(len(ended)), 0
+            self._pool_next = torch.zeros((), dtype=torch.long, device=ended.device)
+        self._pool_age += 1
+        number = torch.cumsum(ended, 0)  # 1 for the first that ended, 2 for the second, …
+        starts = self._pool.rows((self._pool_next + number - 1).clamp_min(0) % len(self._pool.clip))
+        self._pool_next = self._pool_next + number[-1]
+        return starts
+
+    def record(self, clip: Tensor, frame: Tensor, mean_reward: Tensor, ended: Tensor) -> None:
+        self.adaptive.record(clip, frame, mean_reward, ended)
 
     def state_dict(self) -> dict[str, Tensor]:
         drawn = {} if self._drawn is None else {f"drawn/{name}": value for name, value in vars(self._drawn).items()}

@@ -14,7 +14,7 @@ from skillfield.reference.motion import ReferenceMotion
 from skillfield.reference.similarity import earliest_best, similarity_exponent, similarity_features
 from skillfield.reference.states import StateKinematics
 
-__all__ = ["StitchedGraph", "build_graph"]
+__all__ = ["StitchedGraph", "build_graph", "canonical"]
 
 _CHUNK = 2048  # states compared at once
 
@@ -49,7 +49,7 @@ def build_graph(
 ) -> StitchedGraph:
     """One edge from each state to each other skill, if any frame there is at least as similar as `threshold` (τ)."""
     everything = torch.arange(len(motion.qpos), device=motion.device)
-    features = similarity_features(_canonical(motion, states), weights, states.layout)
+    features = similarity_features(canonical(motion, states), weights, states.layout)
     possible = motion.start_mask()
     clip_of_row = torch.repeat_interleave(torch.arange(motion.num_clips, device=motion.device), motion.length)
     skill_of_row = motion.skill[clip_of_row]
@@ -80,7 +80,7 @@ def build_graph(
     )
 
 
-def _canonical(motion: ReferenceMotion, states: StateKinematics) -> Kinematics:
+def canonical(motion: ReferenceMotion, states: StateKinematics) -> Kinematics:
     """Every frame moved to the origin of the ground plane, heading along x."""
     origin, ahead = states.layout.plane_frame(motion.qpos)
     back = ahead * ahead.new_tensor([1.0, -1.0])

@@ -33,6 +33,10 @@ class Starts:
             Starts(**{name: value[count:] for name, value in columns.items()}),
         )
 
+    def rows(self, rows: Tensor) -> "Starts":
+        """Some of them, in any order, with repetitions."""
+        return Starts(**{name: value[rows] for name, value in vars(self).items()})
+
     def joined(self, other: "Starts") -> "Starts":
         """These, then the others."""
         return Starts(**{name: torch.cat((value, getattr(other, name))) for name, value in vars(self).items()})
@@ -47,8 +51,15 @@ class StartSampler(ABC):
     def sample(self, count: int) -> Starts:
         """Draw starts for this many episodes."""
 
-    def record(self, clip: Tensor, frame: Tensor, mean_reward: Tensor) -> None:
-        """Mean reward per step of finished episodes that followed `clip` from `frame`.  [n] each"""
+    @abstractmethod
+    def sample_where(self, ended: Tensor) -> Starts:
+        """Starts for those of E environments that need one, without asking the device how many these are.
+
+        Rows of the others mean nothing.  [E] bool → E rows
+        """
+
+    def record(self, clip: Tensor, frame: Tensor, mean_reward: Tensor, ended: Tensor) -> None:
+        """Mean reward per step of episodes that followed `clip` from `frame`; only those that `ended` count.  [n]"""
 
     def state_dict(self) -> dict[str, Tensor]:
         """Statistics that a resumed run needs."""

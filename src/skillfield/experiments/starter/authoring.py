@@ -205,7 +205,7 @@ def _hold(seconds: float, lift: float = 0.35, lift_frames: int = 20) -> Motion:
 
 
 def _toss(
-    still_seconds: float, speed: float = 1.3, swing_frames: int = 7, open_frames: int = 4, fly_seconds: float = 0.4
+    still_seconds: float, speed: float = 1.2, swing_frames: int = 12, open_frames: int = 4, fly_seconds: float = 0.4
 ) -> Motion:
     """Gather the ball, keep it still for half a second, then swing ahead and let it go. It does not loop."""
     gathered = _gather()

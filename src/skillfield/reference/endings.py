@@ -1,0 +1,46 @@
+"""What follows a demonstration's last frame.
+
+A dribble or a hold goes on: its last state has been seen before, and whatever followed then can follow again. A throw
+is over. A learner may expect future reward after the end of the one, and none after the end of the other.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from skillfield.reference.graph import canonical
+from skillfield.reference.kinematics import TrackingWeights
+from skillfield.reference.motion import ReferenceMotion
+from skillfield.reference.similarity import similarity_exponent, similarity_features
+from skillfield.reference.states import StateKinematics
+
+__all__ = ["return_exponent", "returns"]
+
+_APART = 10  # frames: a state is always like the ones just before it
+_VELOCITY = 0.1  # the least weight of velocities: a ball that falls has not returned to where it rose
+_ALIKE = 1.0
+"""-ln β under which the last state counts as seen before. The starter's clips: 0.02 to 0.05, and 2.8 for the toss."""
+
+
+@torch.no_grad()
+def return_exponent(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights) -> Tensor:
+    """-ln β of each clip's last state and the most similar earlier one of the same skill, after alignment.  [C]"""
+    weights = replace(
+        weights,
+        velocity=max(weights.velocity, _VELOCITY),
+        object_velocity=max(weights.object_velocity, _VELOCITY),
+    )
+    features = similarity_features(canonical(motion, states), weights, states.layout)
+    row = torch.arange(len(motion.qpos), device=motion.device)
+    clip = torch.repeat_interleave(torch.arange(motion.num_clips, device=motion.device), motion.length)
+    last = motion.start + motion.length - 1
+    exponent = similarity_exponent(features.rows(last), features)  # [C, N]
+    same_skill = motion.skill.unsqueeze(1) == motion.skill[clip]
+    near_an_end = row > last[clip] - _APART
+    return exponent.masked_fill(~same_skill | near_an_end | ~motion.valid, torch.inf).amin(dim=1)
+
+
+def returns(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights) -> Tensor:
+    """Which clips come back to where they have been, so that they could go on.  [C] bool"""
+    return return_exponent(motion, states, weights) < _ALIKE
