@@ -2,6 +2,8 @@
 
 import zipfile
 import zlib
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,9 @@ import numpy as np
 
 from skillfield.clips.clip import Clip
 from skillfield.errors import ClipError
-from skillfield.files import atomic_file
+from skillfield.files import atomic_directory, atomic_file
 
-__all__ = ["SCHEMA_VERSION", "clip_files", "load_clip", "load_clips", "save_clip"]
+__all__ = ["SCHEMA_VERSION", "clip_files", "load_clip", "load_clips", "save_clip", "save_clips"]
 
 SCHEMA_VERSION = 2
 _READABLE = (1, 2)  # the first had no `corrections`
@@ -32,6 +34,24 @@ def save_clip(clip: Clip, path: Path) -> None:
             np.savez_compressed(file, **columns)
     except OSError as problem:
         raise ClipError(f"{path}: cannot be written: {problem.strerror or problem}") from None
+
+
+def save_clips(clips: Sequence[Clip], folder: Path) -> None:
+    """Write clips under their names into a new or empty folder: all of them, or none."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ClipError(f"{folder}: already there and not empty; name a new folder")
+    twice = [name for name, count in Counter(clip.name for clip in clips).items() if count > 1]
+    if twice:
+        raise ClipError(f"{folder}: several clips are called {twice}")
+    odd = [clip.name for clip in clips if Path(clip.name).name != clip.name]
+    if odd:
+        raise ClipError(f"{folder}: clips called {odd} cannot be files of a folder")
+    try:
+        with atomic_directory(folder) as temporary:
+            for clip in clips:
+                save_clip(clip, temporary / f"{clip.name}.npz")
+    except OSError as problem:
+        raise ClipError(f"{folder}: cannot be written: {problem.strerror or problem}") from None
 
 
 def load_clip(path: Path) -> Clip:
