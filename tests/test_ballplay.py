@@ -152,6 +152,16 @@ def test_feet_and_ball_are_lifted_together(imported: Imported, make_table: MakeT
     assert any(re.search(r"lifted by (1\.9\d|2\.0\d) cm", text) for text in imported.clip.corrections)
 
 
+def test_a_jump_does_not_fool_the_floor(make_table: MakeTable, write: Callable[..., Path], full: Character) -> None:
+    """With the feet half a metre up in half of the frames, the floor is still where they stand in the others."""
+    table = make_table()
+    table[12:, 2] += 0.5
+    table[12:, 167:324:3] += 0.5
+    jumping = import_recording(read_recording(write(table)), full)
+    assert jumping.clip.root_pos[0, 2] == pytest.approx(float(table[0, 167]) + FLOOR_ERROR, abs=5e-4)
+    assert jumping.after.depth_max < 5e-4
+
+
 def test_rows_of_zeros_are_missing_frames(
     make_table: MakeTable, write: Callable[..., Path], full: Character, imported: Imported
 ) -> None:
@@ -391,6 +401,19 @@ def test_a_missing_joint_is_still_an_error(imported: Imported) -> None:
     lame = replace(clip, joint_names=tuple(clip.joint_names[c] for c in kept), joint_pos=clip.joint_pos[:, kept])
     with pytest.raises(ClipError, match=r"63 joint columns.*character 'humanoid_fused' has 66"):
         clip_positions(lame, humanoid("fused"))
+
+
+def test_a_joint_too_many_is_an_error(imported: Imported, full: Character) -> None:
+    """A column that no variant of the skeleton has is not passed over."""
+    clip = imported.clip
+    tailed = replace(
+        clip,
+        joint_names=(*clip.joint_names, "tail_x"),
+        joint_pos=np.concatenate((clip.joint_pos, clip.joint_pos[:, :1]), axis=1),
+    )
+    for who in (full, humanoid("fused")):
+        with pytest.raises(ClipError, match="tail_x"):
+            clip_positions(tailed, who)
 
 
 def test_import_writes_clips_and_says_what_changed(

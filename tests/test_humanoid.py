@@ -238,6 +238,11 @@ def test_the_fused_hand_fits_a_basketball(fused: Character, side: str) -> None:
         assert 0.0 <= gap < 0.004, name
 
 
+def test_every_joint_column_belongs_to_a_ball_joint(anyone: Character) -> None:
+    """Whoever interpolates a clip is told where rotation vectors begin: at every third column."""
+    assert anyone.layout().ball_columns == list(range(0, len(anyone.joint_names), 3))
+
+
 def test_both_kinds_of_hands_have_the_same_shapes(full: Character, fused: Character) -> None:
     """Fusing fingers fixes joints; it removes no body and no shape."""
     assert full.body_names == fused.body_names
