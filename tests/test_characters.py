@@ -146,6 +146,7 @@ def random_columns(count: int, joints: int) -> tuple[Tensor, ...]:
 def test_columns_of_every_joint_kind_are_named(walker: Character) -> None:
     """A ball joint has three columns, a hinge one, the free root and the object none."""
     assert walker.joint_names == ("shoulder_x", "shoulder_y", "shoulder_z", "elbow")
+    assert walker.layout().ball_columns == [0]
     assert walker.body_names == ("torso", "arm", "palm")
 
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pytest
 
-from skillfield.clips import CONTACT_PAIRS, Clip, load_clip, load_clips, save_clip
+from skillfield.clips import CONTACT_PAIRS, Clip, load_clip, load_clips, save_clip, save_clips
 from skillfield.errors import ClipError
 
 MakeClip = Callable[..., Clip]
@@ -24,6 +24,7 @@ def clip(make_clip: MakeClip) -> Clip:
         contact_names=("body-hand", "object-hand"),
         valid=np.array([True, True, False, True, True, False]),
         source="written by a test",
+        corrections=("frame 2 was never there", "lifted by 3 mm"),
     )
 
 
@@ -172,8 +173,14 @@ def test_pickled_objects_are_never_unpacked(stored: Path) -> None:
 def test_another_schema_version_is_refused_with_both_versions(stored: Path) -> None:
     """A clip of a later schema names its version and ours."""
     rewrite(stored, {"schema_version": np.array(7)})
-    with pytest.raises(ClipError, match=r"clip schema 7, .* reads schema 1"):
+    with pytest.raises(ClipError, match=r"clip schema 7, .* reads schema 1 and 2"):
         load_clip(stored)
+
+
+def test_a_clip_of_the_first_schema_has_no_corrections(stored: Path) -> None:
+    """Files from before corrections were recorded are read as they are."""
+    rewrite(stored, {"schema_version": np.array(1)}, drop="corrections")
+    assert load_clip(stored).corrections == ()
 
 
 def test_an_npz_of_someone_else_is_refused(stored: Path) -> None:
@@ -275,4 +282,33 @@ def test_an_interruption_leaves_nothing_behind(clip: Clip, tmp_path: Path, monke
     monkeypatch.setattr(np, "savez_compressed", interrupt)
     with pytest.raises(KeyboardInterrupt):
         save_clip(clip, tmp_path / "clip.npz")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_clips_appears_whole_or_not_at_all(
+    clip: Clip, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Clips are written under their names; a disk that fills up leaves no folder behind."""
+    clips = [replace(clip, name=name) for name in ("b", "a")]
+    save_clips(clips, tmp_path / "new")
+    assert [loaded.name for loaded in load_clips(tmp_path / "new")] == ["a", "b"]
+    request.getfixturevalue("full_disk")
+    with pytest.raises(ClipError, match="No space left"):
+        save_clips(clips, tmp_path / "newer")
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def test_a_folder_with_something_in_it_is_left_alone(clip: Clip, stored: Path) -> None:
+    """Clips are written neither among other files nor over one."""
+    for place in (stored.parent, stored):
+        with pytest.raises(ClipError, match="already there and not empty"):
+            save_clips([clip], place)
+
+
+def test_clips_that_cannot_share_a_folder_are_refused(clip: Clip, tmp_path: Path) -> None:
+    """Two of one name, or a name that leads elsewhere."""
+    with pytest.raises(ClipError, match=r"several clips are called \['sway'\]"):
+        save_clips([clip, clip], tmp_path / "new")
+    with pytest.raises(ClipError, match=r"cannot be files"):
+        save_clips([replace(clip, name="../elsewhere")], tmp_path / "new")
     assert list(tmp_path.iterdir()) == []

@@ -19,6 +19,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "tasks": ("tasks", "Tasks", "list tasks, their skills, and methods"),
     "data check": ("data", "DataCheck", "say what is wrong with clips, where, and how bad"),
     "data show": ("data", "DataShow", "summarise clips and draw a filmstrip of each"),
+    "data import": ("imports", "DataImport", "turn recordings of other projects into clips"),
+    "data degrade": ("degrade", "DataDegrade", "make noisy and incomplete variants of clips"),
     "bench": ("bench", "Bench", "samples per second here, split by where the time goes"),
 }
 """Command → (module, class, summary). The class is a dataclass whose `run()` returns the exit code."""

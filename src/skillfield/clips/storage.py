@@ -2,6 +2,8 @@
 
 import zipfile
 import zlib
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +11,15 @@ import numpy as np
 
 from skillfield.clips.clip import Clip
 from skillfield.errors import ClipError
-from skillfield.files import atomic_file
+from skillfield.files import atomic_directory, atomic_file
 
-__all__ = ["SCHEMA_VERSION", "clip_files", "load_clip", "load_clips", "save_clip"]
+__all__ = ["SCHEMA_VERSION", "clip_files", "load_clip", "load_clips", "save_clip", "save_clips"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+_READABLE = (1, 2)  # the first had no `corrections`
 
 _ARRAYS = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "contacts")
-_NAMES = ("joint_names", "object_names", "contact_names")
+_NAMES = ("joint_names", "object_names", "contact_names", "corrections")
 _TEXTS = ("name", "skill", "character", "source")
 
 
@@ -33,6 +36,24 @@ def save_clip(clip: Clip, path: Path) -> None:
         raise ClipError(f"{path}: cannot be written: {problem.strerror or problem}") from None
 
 
+def save_clips(clips: Sequence[Clip], folder: Path) -> None:
+    """Write clips under their names into a new or empty folder: all of them, or none."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ClipError(f"{folder}: already there and not empty; name a new folder")
+    twice = [name for name, count in Counter(clip.name for clip in clips).items() if count > 1]
+    if twice:
+        raise ClipError(f"{folder}: several clips are called {twice}")
+    odd = [clip.name for clip in clips if Path(clip.name).name != clip.name]
+    if odd:
+        raise ClipError(f"{folder}: clips called {odd} cannot be files of a folder")
+    try:
+        with atomic_directory(folder) as temporary:
+            for clip in clips:
+                save_clip(clip, temporary / f"{clip.name}.npz")
+    except OSError as problem:
+        raise ClipError(f"{folder}: cannot be written: {problem.strerror or problem}") from None
+
+
 def load_clip(path: Path) -> Clip:
     """Read one clip, or say in one line why it cannot be read."""
     try:
@@ -45,8 +66,11 @@ def load_clip(path: Path) -> Clip:
     if "schema_version" not in columns:
         raise ClipError(f"{path}: no 'schema_version'; this .npz was not written by skillfield")
     version = columns.pop("schema_version")
-    if version.shape or version != SCHEMA_VERSION:
-        raise ClipError(f"{path}: clip schema {version}, this version of skillfield reads schema {SCHEMA_VERSION}")
+    if version.shape or version.dtype.kind != "i" or int(version) not in _READABLE:
+        known = " and ".join(map(str, _READABLE))
+        raise ClipError(f"{path}: clip schema {version}, this version of skillfield reads schema {known}")
+    if int(version) == 1:
+        columns.setdefault("corrections", np.array([], dtype=np.str_))
     wanted = {*_ARRAYS, *_NAMES, *_TEXTS, "valid", "fps"}
     missing, extra = sorted(wanted - set(columns)), sorted(set(columns) - wanted)
     if missing or extra:

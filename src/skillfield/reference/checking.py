@@ -1,10 +1,7 @@
-"""What is wrong with a clip once its character is known: names, reach, and bodies inside one another.
-
-Shape letters: T frames, P pairs of geoms.
-"""
+"""What is wrong with a clip once its character is known: names, reach, and bodies inside one another."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import mujoco
@@ -15,6 +12,7 @@ from skillfield.characters import Character
 from skillfield.clips import CONTACT_PAIRS, Clip
 from skillfield.clips.checking import Finding, check_clip, count_of, usable_frames
 from skillfield.errors import ClipError, unknown_name
+from skillfield.reference.clearance import GeomPairs, floor_geoms, nearest, solid_geoms
 from skillfield.reference.motion import clip_positions
 
 __all__ = ["check_against_character"]
@@ -24,10 +22,6 @@ _MAX_DEPTH = 0.01
 
 _MAX_GAP = 0.05
 """Metres between two things that a label calls touching; captures place hands about that precisely."""
-
-_FAR = 100.0  # metres; beyond any scene
-
-GeomPairs = list[tuple[int, int]]
 
 
 def check_against_character(clip: Clip, character: Character, skills: Sequence[str] | None = None) -> list[Finding]:
@@ -55,11 +49,11 @@ def _geometry(clip: Clip, character: Character, qpos: NDArray[np.float64], frame
     frames: numbers of the usable frames.
     """
     model = character.model
-    floor = [g for g in range(model.ngeom) if model.geom_type[g] == mujoco.mjtGeom.mjGEOM_PLANE.value]
-    own = _geoms(model, character.body_ids)
+    floor = floor_geoms(model)
+    own = solid_geoms(model, character.body_ids)
     findings = []
     for name, body in zip(character.object_names, character.object_ids, strict=True):
-        thing = _geoms(model, [body])
+        thing = solid_geoms(model, [body])
         findings += _sunk(f"object '{name}' is below the floor", model, qpos, frames, floor, thing)
         findings += _sunk(f"object '{name}' is inside the character", model, qpos, frames, thing, own)
     findings += _sunk("the character is below the floor", model, qpos, frames, floor, own)
@@ -77,13 +71,13 @@ def _sunk(
     first: list[int],
     second: list[int],
 ) -> list[Finding]:
-    nearest = _nearest(model, qpos[frames], list(product(first, second)))
-    bad = nearest.distance < -_MAX_DEPTH
+    closest = nearest(model, qpos[frames], list(product(first, second)))
+    bad = closest.distance < -_MAX_DEPTH
     if not bad.any():
         return []
-    worst = int(nearest.distance.argmin())
-    body = model.body(model.geom_bodyid[nearest.pair[worst][1]]).name
-    text = f"{-100 * nearest.distance[worst]:.1f} cm deep at '{body}', {count_of(bad)}"
+    worst = int(closest.distance.argmin())
+    body = model.body(model.geom_bodyid[closest.pair[worst][1]]).name
+    text = f"{-100 * closest.distance[worst]:.1f} cm deep at '{body}', {count_of(bad)}"
     return [Finding("warning", what, f"frame {frames[worst]}", text)]
 
 
@@ -94,50 +88,13 @@ def _apart(pair: str, character: Character, qpos: NDArray[np.float64], labelled:
     if not geom_pairs:
         text = f"{len(labelled)} frames; the character has no such pair of groups"
         return [Finding("warning", f"labelled '{pair}' can never touch", f"frame {labelled[0]}", text)]
-    distance = _nearest(character.model, qpos[labelled], geom_pairs).distance
+    distance = nearest(character.model, qpos[labelled], geom_pairs).distance
     bad = distance > _MAX_GAP
     if not bad.any():
         return []
     worst = int(distance.argmax())
     text = f"{100 * distance[worst]:.1f} cm apart, {count_of(bad, 'labelled frames')} ({100 * bad.mean():.0f} %)"
     return [Finding("warning", f"labelled '{pair}' but apart", f"frame {labelled[worst]}", text)]
-
-
-@dataclass(frozen=True)
-class _Nearest:
-    distance: NDArray[np.float64]  # [T] metres, negative inside
-    pair: GeomPairs  # [T] the pair at that distance
-
-
-def _nearest(model: mujoco.MjModel, qpos: NDArray[np.float64], pairs: GeomPairs) -> _Nearest:
-    """In each frame, the pair of geoms that is closest, or deepest inside one another.
-
-    Bounding spheres rule out nearly all pairs before their exact distance is asked for.
-    """
-    distance, found = np.full(len(qpos), _FAR), [(-1, -1)] * len(qpos)
-    if not pairs:
-        return _Nearest(distance, found)
-    data = mujoco.MjData(model)
-    first, second = np.array(pairs).T
-    radius = np.where(model.geom_rbound > 0, model.geom_rbound, np.inf)  # a plane has no bound
-    for frame, q in enumerate(qpos):
-        data.qpos[:] = q
-        mujoco.mj_kinematics(model, data)
-        centre = data.geom_xpos
-        bound = np.linalg.norm(centre[first] - centre[second], axis=1) - radius[first] - radius[second]
-        for number in bound.argsort():
-            if bound[number] >= distance[frame]:
-                break
-            exact = mujoco.mj_geomDistance(model, data, *pairs[number], distance[frame], None)
-            if exact < distance[frame]:
-                distance[frame], found[frame] = exact, pairs[number]
-    return _Nearest(distance, found)
-
-
-def _geoms(model: mujoco.MjModel, bodies: Sequence[int]) -> list[int]:
-    """Shapes of these bodies that can touch something; the others are for show."""
-    solid = (model.geom_contype | model.geom_conaffinity) != 0
-    return [g for g in range(model.ngeom) if model.geom_bodyid[g] in bodies and solid[g]]
 
 
 def _label_geoms(character: Character, pair: int) -> GeomPairs:
@@ -150,7 +107,7 @@ def _label_geoms(character: Character, pair: int) -> GeomPairs:
         group = [body]
         if model.sensor_objtype[sensor] == mujoco.mjtObj.mjOBJ_XBODY.value:
             group = [b for b in character.body_ids if _is_below(model, b, body)]
-        pairs += product(_geoms(model, group), _geoms(model, [other]))
+        pairs += product(solid_geoms(model, group), solid_geoms(model, [other]))
     return pairs
 
 

@@ -1,0 +1,32 @@
+"""`skillfield data degrade`: noisy and incomplete variants of clips."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from skillfield.clips import load_clips, save_clips
+from skillfield.clips.degrading import Degradation, degrade
+
+__all__ = ["DataDegrade"]
+
+
+@dataclass(frozen=True)
+class DataDegrade:
+    """Make clips worse: noise on the objects, missing frames. The clips themselves stay as they are."""
+
+    path: Annotated[Path, tyro.conf.Positional]
+    """A clip, or a folder of clips."""
+    out: Path
+    """Folder for the worse clips; it must be new or empty."""
+    how: Annotated[Degradation, tyro.conf.arg(name="")] = Degradation()  # noqa: RUF009  # a frozen value
+
+    def run(self) -> int:
+        """Degrade everything, then write everything."""
+        clips = [degrade(clip, self.how) for clip in load_clips(self.path)]
+        save_clips(clips, self.out)
+        for clip in clips:
+            print(f"{clip.name}: {int((~clip.valid).sum())} of {len(clip)} frames missing")
+        print(f"{len(clips)} clip(s) in {self.out}")
+        return 0

@@ -1,0 +1,89 @@
+"""Clips made worse on purpose: noise on the objects and missing frames, for studies of robustness.
+
+Shape letters: T frames, O objects.
+"""
+
+import zlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skillfield.clips.clip import Clip
+from skillfield.errors import ClipError, ConfigError
+
+__all__ = ["Degradation", "degrade"]
+
+_POSES = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "contacts")
+
+
+@dataclass(frozen=True)
+class Degradation:
+    """How to make a clip worse. The same seed does the same to the same clip, whatever other clips there are."""
+
+    noise_mm: float = 0.0
+    """In each frame every coordinate of every object moves by a number drawn evenly from ± this (paper: 10, 20, 30)."""
+    missing: float = 0.0
+    """Share of the frames to take away."""
+    gap: int = 1
+    """Frames that go missing at a time."""
+    mask_below_mm: float = 0.0
+    """After the noise, frames with an object's centre lower than this go missing (release: 120, the ball's radius)."""
+    seed: int = 0
+    """Of the random numbers."""
+
+    def __post_init__(self) -> None:
+        for name in ("noise_mm", "mask_below_mm"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0):
+                raise ConfigError(f"{name} is {value}, it must be 0 or more")
+        if not 0 <= self.missing < 1:
+            raise ConfigError(f"missing is {self.missing}, it must be at least 0 and below 1")
+        if self.gap < 1:
+            raise ConfigError(f"gap is {self.gap}, it must be 1 or more")
+        if self.seed < 0:
+            raise ConfigError(f"seed is {self.seed}, it must be 0 or more")
+
+
+def degrade(clip: Clip, how: Degradation) -> Clip:
+    """The clip made worse; what was done is told in its `corrections`. Missing frames hold NaN."""
+    if not (how.noise_mm or how.missing or how.mask_below_mm):
+        raise ConfigError("nothing to degrade: noise_mm, missing and mask_below_mm are all 0")
+    random = np.random.default_rng([how.seed, zlib.crc32(clip.name.encode())])
+    told = []
+    object_pos, valid = clip.object_pos.copy(), clip.valid.copy()
+    if how.noise_mm:
+        reach = how.noise_mm / 1000
+        object_pos += random.uniform(-reach, reach, object_pos.shape).astype(np.float32)
+        told.append(f"object positions moved at random by up to {how.noise_mm:g} mm along each axis")
+    if how.mask_below_mm:
+        low = valid & (object_pos[..., 2] < how.mask_below_mm / 1000).any(axis=1)
+        valid &= ~low
+        told.append(f"{int(low.sum())} frames with an object below {how.mask_below_mm:g} mm marked missing")
+    if how.missing:
+        gone = valid & _gaps(len(clip), how.missing, how.gap, random)
+        valid &= ~gone
+        told.append(f"{int(gone.sum())} frames taken away in gaps of {how.gap}")
+    if valid.sum() < 2 or not valid[:-1].any():
+        raise ClipError(f"clip '{clip.name}': {int(valid.sum())} of {len(clip)} frames would be left, 2 are needed")
+    worse = replace(clip, object_pos=object_pos, valid=valid)
+    holed: dict[str, Any] = {name: _without(getattr(worse, name), ~valid) for name in _POSES}
+    return replace(worse, corrections=(*clip.corrections, *(f"{text} (seed {how.seed})" for text in told)), **holed)
+
+
+def _gaps(frames: int, share: float, gap: int, random: np.random.Generator) -> NDArray[np.bool_]:
+    """Frames to take away: gaps at random places that do not overlap.  [T]"""
+    count = min(round(share * frames / gap), frames // gap)
+    # places of the gaps among what is left, then moved apart by the gaps before them
+    starts = np.sort(random.choice(frames - count * gap + count, size=count, replace=False))
+    starts = starts + np.arange(count) * (gap - 1)
+    mask = np.zeros(frames, dtype=bool)
+    mask[(starts[:, None] + np.arange(gap)).ravel()] = True
+    return mask
+
+
+def _without(column: NDArray[np.float32], frames: NDArray[np.bool_]) -> NDArray[np.float32]:
+    column = column.copy()
+    column[frames] = np.nan
+    return column
