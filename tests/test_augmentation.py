@@ -839,6 +839,7 @@ def rollout_with_masks() -> Rollout:
         "trained": trained,
         "scored": trained.clone(),
         "bootstrap": torch.zeros(6, 8),
+        "skill": torch.zeros(6, 8, dtype=torch.long),
         "last_observation": torch.randn(8, 3),
     }
     return Rollout(**{field.name: values[field.name] for field in fields(Rollout)})
@@ -847,7 +848,7 @@ def rollout_with_masks() -> Rollout:
 def improved(rollout: Rollout, treatment: str) -> dict[str, Tensor]:
     """Networks after one round of updates from the same beginnings."""
     torch.manual_seed(2)
-    env: Any = SimpleNamespace(config=EnvConfig(masked=treatment), device=torch.device("cpu"), num_envs=8)  # type: ignore[arg-type]
+    env: Any = SimpleNamespace(config=EnvConfig(masked=treatment), device=torch.device("cpu"), num_envs=8, num_skills=1)  # type: ignore[arg-type]
     model = ActorCritic(3, 2, (8,))
     PPO(env, model, PPOConfig(hidden=(8,), minibatch=20, epochs=2)).improve(rollout, 0.5, 1e-2)
     return model.state_dict()

@@ -16,7 +16,7 @@ from skillfield.imitation import EnvConfig, StepResult
 from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume, save_checkpoint
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.normalisation import RunningNormaliser, ValueScale
-from skillfield.learning.ppo import PPO, PPOConfig, advantages, clipped_objective
+from skillfield.learning.ppo import PPO, PPOConfig, advantages, clipped_objective, normalised_within
 from skillfield.learning.training import Budget, TrainingStatus, train_loop
 
 SKILLS = starter().skills
@@ -25,7 +25,8 @@ SKILLS = starter().skills
 class PointEnv:
     """A point on a line that is pushed by the action and rewarded near the origin; episodes last 20 steps."""
 
-    observation_size, num_actions, num_envs = 1, 1, 256
+    observation_size, num_actions, num_envs, num_skills = 1, 1, 256, 1
+    skill = torch.zeros(256, dtype=torch.long)
     device = torch.device("cpu")
     config = EnvConfig()
     sampling_seconds = 0.0
@@ -46,6 +47,13 @@ class PointEnv:
         self.t[finished] = 0
         none = torch.zeros_like(over)
         return StepResult(self.x.unsqueeze(1).clone(), reward, ~none, ~none, none, over, over, finished, final)
+
+
+def test_advantages_are_normalised_within_their_skill() -> None:
+    """By hand; a group of one is only centred."""
+    values, group = torch.tensor([1.0, 3.0, 10.0, 30.0, 20.0, 7.0]), torch.tensor([0, 0, 1, 1, 1, 3])
+    expected = torch.tensor([-(0.5**0.5), 0.5**0.5, -1.0, 1.0, 0.0, 0.0])
+    torch.testing.assert_close(normalised_within(values, group, 4), expected)
 
 
 def small_run(**changes: object) -> RunConfig:

@@ -197,6 +197,7 @@ def idle_rollout(model: ActorCritic) -> Rollout:
         "scored": yes,
         "trained": yes,
         "bootstrap": torch.zeros(4, 16),
+        "skill": torch.zeros(4, 16, dtype=torch.long),
         "last_observation": torch.zeros(16, 1),
     }
     return Rollout(**{field.name: values[field.name] for field in fields(Rollout)})
@@ -204,7 +205,7 @@ def idle_rollout(model: ActorCritic) -> Rollout:
 
 def test_entropy_raises_the_learned_spread_and_the_log_says_so() -> None:
     """With nothing else to learn σ grows, up to its limit, and the reported σ is the policy's own."""
-    env: Any = SimpleNamespace(config=EnvConfig(), device=torch.device("cpu"), num_envs=16)
+    env: Any = SimpleNamespace(config=EnvConfig(), device=torch.device("cpu"), num_envs=16, num_skills=1)
     model = ActorCritic(1, 2, (8,), learned_spread=0.1)
     learner = PPO(env, model, PPOConfig(hidden=(8,), minibatch=64, exploration="learned"))
     said = [learner.improve(idle_rollout(model), 0.1, 1e-2, entropy_weight=1.0)["sigma"] for _ in range(30)]
