@@ -8,14 +8,13 @@ from torch import Tensor
 
 from skillfield.characters import Character
 from skillfield.errors import CheckpointError
-from skillfield.simulation.engine import DivergedWorld, Engine, SimulationState
+from skillfield.simulation.engine import MAX_SPEED, DivergedWorld, Engine, SimulationState
 
 __all__ = ["CpuEngine"]
 
 _VELOCITY_STAGE = mujoco.mjtStage.mjSTAGE_VEL.value  # body poses and velocities of the new state, not one substep old
 _KEEP_STATES = 32  # states remembered per world, for replaying a divergence
 _KEEP_RECORDS = 8
-_MAX_SPEED = 1e3  # m/s or rad/s; anything faster is a numerical explosion
 
 
 class CpuEngine(Engine):
@@ -23,7 +22,7 @@ class CpuEngine(Engine):
 
     def __init__(self, character: Character, num_envs: int, threads: int = 0) -> None:
         self.character, self.num_envs, self.device = character, num_envs, torch.device("cpu")
-        self.num_diverged = 0
+        self._num_diverged = 0
         if mujoco.get_mju_user_warning() is None:
             # Diverged worlds are noticed and counted here; MuJoCo would also write MUJOCO_LOG.TXT where we stand.
             mujoco.set_mju_user_warning(lambda _: None)
@@ -60,6 +59,11 @@ class CpuEngine(Engine):
         for name, value in vars(self._read(ids)).items():
             getattr(self.state, name)[envs] = value
 
+    def reset_where(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
+        envs = torch.nonzero(mask).squeeze(1)
+        if len(envs):
+            self.reset(envs, qpos[envs], qvel[envs])
+
     def step(self, targets: Tensor) -> None:
         self._ctrl[:] = targets.numpy()
         slot = self._past[self._step_number % _KEEP_STATES]
@@ -71,13 +75,23 @@ class CpuEngine(Engine):
             raised = np.zeros(0, dtype=int)
         except SimulationError as problem:
             raised = problem.ids
-        broken = ~(np.abs(self._qvel).max(axis=1) < _MAX_SPEED)  # true for NaN as well
+        broken = ~(np.abs(self._qvel).max(axis=1) < MAX_SPEED)  # true for NaN as well
         broken[raised] = True
         broken |= ~np.isfinite(self._ctrl).all(axis=1)  # MuJoCo would quietly take zero
         self._diverged = broken
-        if broken.any():
-            self._roll_back(np.flatnonzero(broken), slot)
+        if not broken.any():
+            self.state = self._read()
+            return
+        shown = self.state
+        self._roll_back(np.flatnonzero(broken), slot)
         self.state = self._read()
+        # A broken world holds what was shown before the step, its contacts included.
+        where = torch.from_numpy(broken)
+        self.state.contact_force_w[where] = shown.contact_force_w[where].nan_to_num(0.0, 0.0, 0.0)
+        self.state.contact_pairs[where] = shown.contact_pairs[where]
+
+    def counters(self) -> dict[str, int]:
+        return {"diverged": self._num_diverged}
 
     def take_diverged(self) -> list[DivergedWorld]:
         records, self._records = self._records, []
@@ -103,7 +117,7 @@ class CpuEngine(Engine):
     def _roll_back(self, ids: np.ndarray, before: np.ndarray) -> None:
         """Return broken worlds to their last good state, and remember how they broke."""
         model = self.character.model
-        self.num_diverged += len(ids)
+        self._num_diverged += len(ids)
         for env in ids[: _KEEP_RECORDS - len(self._records)]:
             length = min(self._past_length[env], _KEEP_STATES)
             order = [(self._step_number - length + i) % _KEEP_STATES for i in range(length)]
