@@ -1,7 +1,9 @@
 """Small scenes that every test may ask for: the starter's hand, a two-link walker, a short clip, an environment."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,6 +67,15 @@ class PuppetEngine(CpuEngine):
 def seeded() -> None:
     """Every test draws the same random numbers in every run."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def demonstrations() -> Path:
+    """The public demonstrations, where they are at hand: SKILLFIELD_DATA, or ../shared/data beside the repository."""
+    folder = Path(os.environ.get("SKILLFIELD_DATA") or Path(__file__).parents[2] / "shared" / "data")
+    if not (folder / "ballplay").is_dir():
+        pytest.skip(f"no demonstrations in {folder} (set SKILLFIELD_DATA)")
+    return folder
 
 
 @pytest.fixture(scope="session")

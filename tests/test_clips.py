@@ -24,6 +24,7 @@ def clip(make_clip: MakeClip) -> Clip:
         contact_names=("body-hand", "object-hand"),
         valid=np.array([True, True, False, True, True, False]),
         source="written by a test",
+        corrections=("frame 2 was never there", "lifted by 3 mm"),
     )
 
 
@@ -172,8 +173,14 @@ def test_pickled_objects_are_never_unpacked(stored: Path) -> None:
 def test_another_schema_version_is_refused_with_both_versions(stored: Path) -> None:
     """A clip of a later schema names its version and ours."""
     rewrite(stored, {"schema_version": np.array(7)})
-    with pytest.raises(ClipError, match=r"clip schema 7, .* reads schema 1"):
+    with pytest.raises(ClipError, match=r"clip schema 7, .* reads schema 1 and 2"):
         load_clip(stored)
+
+
+def test_a_clip_of_the_first_schema_has_no_corrections(stored: Path) -> None:
+    """Files from before corrections were recorded are read as they are."""
+    rewrite(stored, {"schema_version": np.array(1)}, drop="corrections")
+    assert load_clip(stored).corrections == ()
 
 
 def test_an_npz_of_someone_else_is_refused(stored: Path) -> None:

@@ -29,8 +29,8 @@ from skillfield.reference import (
     tracking_error,
     tracking_exponent,
 )
-from skillfield.reference.motion import resample
-from skillfield.rotations import quat_from_rotvec, quat_multiply, quat_rotate
+from skillfield.reference.interpolation import fill_gaps, resample
+from skillfield.rotations import quat_from_rotvec, quat_multiply, quat_rotate, rotvec_between
 
 MakeClip = Callable[..., Clip]
 MakeEnv = Callable[..., ImitationEnv]
@@ -653,6 +653,53 @@ def test_resampling_keeps_labels_whole_and_gaps_open(make_clip: MakeClip) -> Non
     fast = resample(make_clip(20, fps=30.0, contacts=labels, valid=valid), 60.0)
     assert set(np.unique(fast.contacts)) == {0.0, 1.0}
     assert np.flatnonzero(~fast.valid).tolist() == [9, 10, 11]
+
+
+def spinning_ball_joint(make_clip: MakeClip, frames: int, fps: float, **changes: Any) -> Clip:
+    """A ball joint that turns about one axis at 4 rad/s, through π and on; its vector jumps to the other side."""
+    angle = 2.0 + 4.0 * np.arange(frames) / fps
+    wrapped = (angle + np.pi) % (2 * np.pi) - np.pi
+    joint_pos = (wrapped[:, None] * [0.6, 0.0, 0.8]).astype(np.float32)
+    names = ("shoulder_x", "shoulder_y", "shoulder_z")
+    return make_clip(frames, fps=fps, joint_pos=joint_pos, joint_names=names, **changes)
+
+
+def turns(rotvec: np.ndarray) -> torch.Tensor:
+    """Orientations of rotation vectors."""
+    return quat_from_rotvec(torch.from_numpy(rotvec).double())
+
+
+def test_a_ball_joint_is_resampled_as_a_rotation(make_clip: MakeClip) -> None:
+    """Between two frames on either side of π the joint turns on; it does not swing back through rest."""
+    fast = resample(spinning_ball_joint(make_clip, 20, 30.0), 60.0, ball_columns=[0])
+    exact = spinning_ball_joint(make_clip, 39, 60.0)
+    error = rotvec_between(turns(fast.joint_pos), turns(exact.joint_pos)).norm(dim=-1)
+    assert float(error.max()) < 1e-5
+    np.testing.assert_allclose(fast.joint_pos[::2], spinning_ball_joint(make_clip, 20, 30.0).joint_pos, atol=1e-6)
+
+
+def test_three_hinges_are_no_ball_joint(make_clip: MakeClip) -> None:
+    """Columns that only look like a rotation vector by name are numbers like any others."""
+    slow = spinning_ball_joint(make_clip, 20, 30.0)
+    np.testing.assert_allclose(
+        resample(slow, 60.0).joint_pos[1::2], (slow.joint_pos[1:] + slow.joint_pos[:-1]) / 2, atol=1e-6
+    )
+
+
+def test_a_gap_is_filled_by_turning_on(make_clip: MakeClip) -> None:
+    """Frames lost while a ball joint passes π are the even turn from one neighbour to the other."""
+    whole = spinning_ball_joint(make_clip, 30, 60.0)
+    filled = fill_gaps(missing(whole, list(range(14, 21))), ball_columns=[0])
+    error = rotvec_between(turns(filled.joint_pos), turns(whole.joint_pos)).norm(dim=-1)
+    assert float(error.max()) < 1e-5
+    np.testing.assert_allclose(np.linalg.norm(filled.root_quat, axis=1), 1.0, atol=1e-6)
+    assert np.isfinite(filled.contacts).all()
+
+
+def test_nonsense_in_a_missing_frame_reaches_no_table(make_clip: MakeClip, hand_character: Character) -> None:
+    """Poses and labels of a missing frame may be NaN; the reference is finite all the same."""
+    motion = ReferenceMotion([missing(make_clip(), [7, 8])], hand_character, ["sway"])
+    assert bool(motion.qpos.isfinite().all() and motion.contact_pairs.isfinite().all())
 
 
 def test_resampling_at_the_same_rate_changes_nothing(make_clip: MakeClip) -> None:

@@ -10,9 +10,12 @@ from skillfield.rotations import (
     axes_xz,
     heading_cos_sin,
     quat_conjugate,
+    quat_from_matrix,
     quat_from_rotvec,
     quat_multiply,
     quat_rotate,
+    quat_slerp,
+    quat_swing,
     rotate_heading_inverse,
     rotvec_between,
     rotvec_from_quat,
@@ -157,3 +160,37 @@ def test_x_points_ahead_in_the_heading_frame() -> None:
     ahead = torch.cat((heading, torch.full_like(heading[:, :1], 0.7)), dim=-1)
     expected = torch.tensor([1.0, 0.0, 0.7], dtype=torch.float64).expand_as(ahead)
     torch.testing.assert_close(rotate_heading_inverse(heading, ahead), expected)
+
+
+def test_a_matrix_becomes_its_quaternion() -> None:
+    """Every rotation comes back from its matrix, half turns about the axes included."""
+    half_turns = torch.eye(4, dtype=torch.float64)
+    q = torch.cat((random_quats(), half_turns))
+    assert same_rotation(quat_from_matrix(matrices(q)), q)
+
+
+def test_a_swing_points_one_vector_along_another_and_does_not_twist() -> None:
+    """The turned vector is parallel to the other, and the axis lies across both."""
+    u, v = (torch.randn(COUNT, 3, dtype=torch.float64) for _ in range(2))
+    swing = quat_swing(u, v)
+    turned = quat_rotate(swing, u)
+    torch.testing.assert_close(turned / turned.norm(dim=-1, keepdim=True), v / v.norm(dim=-1, keepdim=True))
+    axis = rotvec_from_quat(swing)
+    for vector in (u, v):
+        torch.testing.assert_close((axis * vector).sum(dim=-1), torch.zeros(COUNT).double(), rtol=0, atol=1e-9)
+
+
+def test_opposed_vectors_swing_by_half_a_turn() -> None:
+    """Where no axis is given by the two vectors, one across them is taken; equal vectors stay."""
+    u = torch.cat((torch.eye(3, dtype=torch.float64), torch.randn(20, 3, dtype=torch.float64)))
+    torch.testing.assert_close(quat_rotate(quat_swing(u, -2 * u), u), -u)
+    torch.testing.assert_close(rotvec_from_quat(quat_swing(u, u)), torch.zeros_like(u), rtol=0, atol=1e-7)
+
+
+def test_the_way_between_orientations_is_even_and_short() -> None:
+    """A share of the way is that share of the angle, from a at 0 to b at 1, whichever sign b has."""
+    a, b, share = random_quats(), random_quats(), torch.rand(COUNT, 1, dtype=torch.float64)
+    part, whole = rotvec_between(a, quat_slerp(a, b, share)), rotvec_between(a, b)
+    torch.testing.assert_close(part, share * whole, rtol=0, atol=1e-9)
+    assert same_rotation(quat_slerp(a, -b, share), quat_slerp(a, b, share))
+    assert same_rotation(quat_slerp(a, b, torch.ones(COUNT, 1).double()), b)

@@ -8,9 +8,12 @@ __all__ = [
     "heading_cos_sin",
     "quat_about_z",
     "quat_conjugate",
+    "quat_from_matrix",
     "quat_from_rotvec",
     "quat_multiply",
     "quat_rotate",
+    "quat_slerp",
+    "quat_swing",
     "rotate_about_z",
     "rotate_heading_inverse",
     "rotvec_between",
@@ -68,6 +71,40 @@ def rotvec_from_quat(q: Tensor) -> Tensor:
 def rotvec_between(a: Tensor, b: Tensor) -> Tensor:
     """Rotation vector that takes orientation a to orientation b, in a's own frame; safe across the ±π seam."""
     return rotvec_from_quat(quat_multiply(quat_conjugate(a), b))
+
+
+def quat_slerp(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
+    """The orientation a share of the way from a to b, the short way round at constant speed.
+
+    share: broadcasts against the orientations, with a last axis of one.
+    """
+    return quat_multiply(a, quat_from_rotvec(share * rotvec_between(a, b)))
+
+
+def quat_swing(u: Tensor, v: Tensor) -> Tensor:
+    """The smallest rotation that points the vector u along the vector v; any half turn if they are opposed."""
+    u, v = (x / x.norm(dim=-1, keepdim=True) for x in (u, v))
+    axis = torch.linalg.cross(u, v)
+    sin, cos = axis.norm(dim=-1, keepdim=True), (u * v).sum(dim=-1, keepdim=True)
+    # of opposed vectors any axis across them will do: take the one nearest to a coordinate axis that u is not along
+    spare = torch.linalg.cross(u, torch.nn.functional.one_hot(u.abs().argmin(dim=-1), 3).to(u.dtype))
+    axis = torch.where(sin > _SMALL, axis, spare)
+    return quat_from_rotvec(axis / axis.norm(dim=-1, keepdim=True) * torch.atan2(sin, cos))
+
+
+def quat_from_matrix(m: Tensor) -> Tensor:
+    """Unit quaternion of a rotation matrix.  [..., 3, 3] → [..., 4]"""
+    xx, xy, xz, yx, yy, yz, zx, zy, zz = m.flatten(-2).unbind(-1)
+    multiples = (  # each is the quaternion times four times one of its components
+        (1 + xx + yy + zz, zy - yz, xz - zx, yx - xy),
+        (zy - yz, 1 + xx - yy - zz, yx + xy, xz + zx),
+        (xz - zx, yx + xy, 1 - xx + yy - zz, zy + yz),
+        (yx - xy, xz + zx, zy + yz, 1 - xx - yy + zz),
+    )
+    table = torch.stack([torch.stack(row, dim=-1) for row in multiples], dim=-2)  # [..., 4, 4]
+    largest = table.diagonal(dim1=-2, dim2=-1).argmax(dim=-1)  # divides best
+    q = table.gather(-2, largest[..., None, None].expand(*largest.shape, 1, 4)).squeeze(-2)
+    return q / q.norm(dim=-1, keepdim=True)
 
 
 def axes_xz(q: Tensor) -> tuple[Tensor, Tensor]:

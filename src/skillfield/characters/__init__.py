@@ -1,15 +1,21 @@
 """What is simulated: tables of bodies, joints and objects that become MuJoCo models with names."""
 
 from collections.abc import Callable
+from functools import partial
 
 from skillfield.characters.actions import Action
 from skillfield.characters.character import Character
 from skillfield.characters.hand import hand
+from skillfield.characters.humanoid import humanoid
 from skillfield.errors import CharacterError, unknown_name
 
-__all__ = ["CHARACTERS", "Action", "Character", "character", "hand"]
+__all__ = ["CHARACTERS", "Action", "Character", "character", "hand", "humanoid"]
 
-CHARACTERS: dict[str, Callable[[], Character]] = {"hand": hand}
+CHARACTERS: dict[str, Callable[[], Character]] = {
+    "hand": hand,
+    "humanoid": humanoid,
+    "humanoid_fused": partial(humanoid, "fused"),
+}
 """Every built-in character by the name that clips carry."""
 
 

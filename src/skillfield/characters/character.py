@@ -35,6 +35,8 @@ class Character:
     actions: tuple[Action, ...]
     pair_sensors: tuple[tuple[int, ...], ...]  # per contact pair of the graph: where its sensors' counts lie
     force_sensors: tuple[int, ...]  # per force body: where its force begins
+    clips_of: str  # name that its clips carry; variants of one skeleton share it
+    fixed_columns: tuple[str, ...]  # joint columns of those clips that it leaves aside, having no such joints
 
     @staticmethod
     def build(
@@ -47,11 +49,14 @@ class Character:
         force_bodies: Sequence[str] = (),
         actions: Sequence[Action] | None = None,
         name: str | None = None,
+        clips_of: str | None = None,
+        fixed_columns: Sequence[str] = (),
     ) -> "Character":
         """Compile a spec and add the contact sensors that the contact graph needs.
 
         hands: bodies that, with everything below them, count as the 'hand' group; the rest of the character is the
             'body' group, and the objects are the 'object' group.
+        clips_of, fixed_columns: the character whose clips this variant follows, and the joint columns it lacks.
         """
         known = [body.name for body in spec.bodies]
         for wanted in (root, *objects, *hands, *(key_bodies or ()), *force_bodies):
@@ -91,6 +96,8 @@ class Character:
             actions=tuple(actions) if actions is not None else default_actions(model),
             pair_sensors=tuple(tuple(address(sensor) for sensor in sensors) for sensors in pair_sensors),
             force_sensors=tuple(address(sensor) + 1 for sensor in force_names),
+            clips_of=clips_of or name or spec.modelname,
+            fixed_columns=tuple(fixed_columns),
         )
 
     @staticmethod

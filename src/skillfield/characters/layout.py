@@ -89,8 +89,14 @@ class Layout:
         self._hinge_axes = [_axis(model, j) for j in root_joints[3:]] if self._kind == "gantry" else []
 
         self._joint_q: list[tuple[Tensor, bool]] = []
+        self.ball_columns: list[int] = []
+        """Joint columns at which a ball joint's rotation vector begins."""
+        column = 0
         for j in joints:
             ball = model.jnt_type[j] == _BALL
+            if ball:
+                self.ball_columns.append(column)
+            column += 3 if ball else 1
             q = int(model.jnt_qposadr[j])
             self._joint_q.append((index(range(q, q + (4 if ball else 1))), bool(ball)))
         self._object_q = [int(model.jnt_qposadr[_joints_of(model, body)[0]]) for body in objects]

@@ -23,7 +23,8 @@ _JOINT_TYPES = {
     "slide": mujoco.mjtJoint.mjJNT_SLIDE,
 }
 
-# Contact bits: a floating character touches objects; objects meet the floor through an explicit pair.
+# Contact bit: the character has it as a type; whatever it can touch asks for it. Objects meet the floor through an
+# explicit pair.
 _CHARACTER_BIT = 1
 
 
@@ -68,8 +69,11 @@ class BodyRow:
     name: str
     parent: str
     pos: Vector = (0.0, 0.0, 0.0)
+    quat: Vector = (1.0, 0.0, 0.0, 0.0)
     joints: tuple[JointRow, ...] = ()
     geoms: tuple[GeomRow, ...] = ()
+    free: bool = False
+    """Moves by a free joint, which nothing drives; `pos` and `quat` are then where it starts."""
     weightless: bool = False
 
 
@@ -83,6 +87,8 @@ class ObjectRow:
     restitution: float
     friction: Vector = (0.6, 0.005, 0.0001)
     rgba: Vector = (0.93, 0.45, 0.13, 1.0)
+    start: Vector = (0.0, 0.0)
+    """Where on the floor it lies at first: x and y."""
 
 
 def build_spec(
@@ -91,23 +97,38 @@ def build_spec(
     objects: tuple[ObjectRow, ...],
     contact: ContactRow,
     physics_hz: int = PHYSICS_HZ,
+    *,
+    stands: bool = False,
+    self_collision: bool = False,
+    strangers: tuple[tuple[str, str], ...] = (),
 ) -> mujoco.MjSpec:
-    """The scene: floor, light, the character with stable PD drives, and its objects."""
+    """The scene: floor, light, the character with stable PD drives, and its objects.
+
+    stands: the floor carries the character; without it a floating one passes through.
+    self_collision: the character touches itself, except for a body and the one it hangs on.
+    strangers: more pairs of bodies that pass through one another.
+    """
     spec = mujoco.MjSpec()
     spec.modelname = name
     timestep = 1.0 / physics_hz
     _set_options(spec, timestep)
-    _add_surroundings(spec)
+    _add_surroundings(spec, stands)
     added = {"world": spec.worldbody}
     for row in bodies:
-        body = added[row.parent].add_body(name=row.name, pos=row.pos, gravcomp=1.0 if row.weightless else 0.0)
+        body = added[row.parent].add_body(
+            name=row.name, pos=row.pos, quat=row.quat, gravcomp=1.0 if row.weightless else 0.0
+        )
         added[row.name] = body
+        if row.free:
+            body.add_freejoint(name=row.name)
         for joint in row.joints:
             _add_driven_joint(spec, body, joint, timestep)
         for geom in row.geoms:
-            _add_geom(body, geom, contact, timestep)
+            _add_geom(body, geom, contact, timestep, self_collision)
     for thing in objects:
         _add_object(spec, thing, contact, timestep)
+    for first, second in strangers:
+        spec.add_exclude(bodyname1=first, bodyname2=second)
     return spec
 
 
@@ -124,7 +145,7 @@ def _set_options(spec: mujoco.MjSpec, timestep: float) -> None:
     )
 
 
-def _add_surroundings(spec: mujoco.MjSpec) -> None:
+def _add_surroundings(spec: mujoco.MjSpec, stands: bool) -> None:
     spec.add_texture(
         name="floor",
         type=mujoco.mjtTexture.mjTEXTURE_2D,
@@ -153,7 +174,7 @@ def _add_surroundings(spec: mujoco.MjSpec) -> None:
         size=(0, 0, 1),
         material="floor",
         contype=0,
-        conaffinity=0,
+        conaffinity=_CHARACTER_BIT if stands else 0,
         condim=3,
     )
     spec.worldbody.add_light(
@@ -191,14 +212,14 @@ def _add_driven_joint(spec: mujoco.MjSpec, body: mujoco.MjsBody, row: JointRow, 
         actuator.biasprm[2] = -drive.kd
 
 
-def _add_geom(body: mujoco.MjsBody, row: GeomRow, contact: ContactRow, timestep: float) -> None:
+def _add_geom(body: mujoco.MjsBody, row: GeomRow, contact: ContactRow, timestep: float, self_collision: bool) -> None:
     geom = body.add_geom(
         type=_GEOM_TYPES[row.type],
         size=(*row.size, 0.0, 0.0)[:3],
         mass=row.mass,
         rgba=row.rgba,
         contype=_CHARACTER_BIT if row.touches else 0,
-        conaffinity=0,
+        conaffinity=_CHARACTER_BIT if row.touches and self_collision else 0,
         condim=3,
         friction=contact.friction,
     )
@@ -211,7 +232,7 @@ def _add_geom(body: mujoco.MjsBody, row: GeomRow, contact: ContactRow, timestep:
 
 
 def _add_object(spec: mujoco.MjSpec, row: ObjectRow, contact: ContactRow, timestep: float) -> None:
-    body = spec.worldbody.add_body(name=row.name, pos=(0, 0, row.radius))
+    body = spec.worldbody.add_body(name=row.name, pos=(*row.start, row.radius))
     body.add_freejoint(name=row.name)
     spec.add_texture(  # seams, so that spin can be seen
         name=row.name,
@@ -237,7 +258,7 @@ def _add_object(spec: mujoco.MjSpec, row: ObjectRow, contact: ContactRow, timest
         condim=3,
         friction=row.friction,
     )
-    # The same soft values as the hand, so that every way of mixing two surfaces gives the same contact; only the
+    # The same soft values as the character, so that every way of mixing two surfaces gives the same contact; only the
     # floor is lively, through a pair of its own: the one form on which MuJoCo and MuJoCo-Warp agree.
     geom.solref[:2] = bounce_solref(contact.restitution, timestep)
     pair = spec.add_pair(name=f"{row.name}-floor", geomname1=row.name, geomname2="floor", condim=3)

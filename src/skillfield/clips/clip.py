@@ -38,6 +38,7 @@ class Clip:
     contact_names: tuple[str, ...] = ("object-hand",)
     valid: NDArray[np.bool_] = field(default=None)  # type: ignore[arg-type]  # [T] False where a frame is missing
     source: str = ""
+    corrections: tuple[str, ...] = ()  # what was changed on the way from the source, a sentence each
 
     def __post_init__(self) -> None:
         if self.valid is None:

@@ -13,10 +13,11 @@ from skillfield.files import atomic_file
 
 __all__ = ["SCHEMA_VERSION", "clip_files", "load_clip", "load_clips", "save_clip"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+_READABLE = (1, 2)  # the first had no `corrections`
 
 _ARRAYS = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "contacts")
-_NAMES = ("joint_names", "object_names", "contact_names")
+_NAMES = ("joint_names", "object_names", "contact_names", "corrections")
 _TEXTS = ("name", "skill", "character", "source")
 
 
@@ -45,8 +46,11 @@ def load_clip(path: Path) -> Clip:
     if "schema_version" not in columns:
         raise ClipError(f"{path}: no 'schema_version'; this .npz was not written by skillfield")
     version = columns.pop("schema_version")
-    if version.shape or version != SCHEMA_VERSION:
-        raise ClipError(f"{path}: clip schema {version}, this version of skillfield reads schema {SCHEMA_VERSION}")
+    if version.shape or version.dtype.kind != "i" or int(version) not in _READABLE:
+        known = " and ".join(map(str, _READABLE))
+        raise ClipError(f"{path}: clip schema {version}, this version of skillfield reads schema {known}")
+    if int(version) == 1:
+        columns.setdefault("corrections", np.array([], dtype=np.str_))
     wanted = {*_ARRAYS, *_NAMES, *_TEXTS, "valid", "fps"}
     missing, extra = sorted(wanted - set(columns)), sorted(set(columns) - wanted)
     if missing or extra:

@@ -6,7 +6,6 @@ Shape letters: N frames of all clips, C clips, Q, D as in MuJoCo, B key bodies, 
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,14 +17,14 @@ from skillfield.characters.layout import Layout
 from skillfield.characters.physics import POLICY_HZ
 from skillfield.clips import CONTACT_PAIRS, Clip
 from skillfield.errors import ClipError, unknown_name
+from skillfield.reference.interpolation import fill_gaps, resample
 from skillfield.reference.kinematics import Kinematics
 from skillfield.rotations import quat_conjugate, quat_multiply, rotvec_between, rotvec_from_quat
 
-__all__ = ["ReferenceMotion", "clip_positions", "resample"]
+__all__ = ["ReferenceMotion", "clip_positions"]
 
 _POSES = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat")
 _COLUMNS = (*_POSES, "contacts")
-_SAME_FRAME = 1e-4  # a new frame this close to an old one is the old one
 
 _MAX_ROOT_ERROR = 0.05
 """A clip whose root the character cannot reach to within this (metres, radians) belongs to another character."""
@@ -49,7 +48,9 @@ class ReferenceMotion:
             if clip.skill not in skills:
                 raise ClipError(f"clip '{clip.name}': {unknown_name('skill', clip.skill, tuple(skills))}")
             _check_finite(clip, _COLUMNS)
-        clips = [_filled(resample(clip, POLICY_HZ)) for clip in clips]
+        layout = character.layout()
+        balls = layout.ball_columns
+        clips = [fill_gaps(resample(_columns_of(clip, character), POLICY_HZ, balls), balls) for clip in clips]
         for clip in clips:
             if len(clip) < 2:
                 raise ClipError(f"clip '{clip.name}': {len(clip)} frame(s); a trajectory needs at least 2")
@@ -57,7 +58,6 @@ class ReferenceMotion:
                 raise ClipError(f"clip '{clip.name}': every frame that could start an episode is marked missing")
         self.names = tuple(clip.name for clip in clips)
         self.skills = tuple(skills)
-        layout = character.layout()
         qpos = [clip_positions(clip, character) for clip in clips]
         qvel = [_velocities(layout, q).clamp(-max_velocity, max_velocity) for q in qpos]
         poses = [_body_poses(character, q) for q in qpos]
@@ -112,10 +112,24 @@ class ReferenceMotion:
 
 def clip_positions(clip: Clip, character: Character) -> Tensor:
     """A clip's columns as MuJoCo positions of its character, or an error that says what does not fit.  [T, Q]"""
-    if clip.character != character.name:
-        raise ClipError(f"clip '{clip.name}' is for character '{clip.character}', not '{character.name}'")
+    clip = _columns_of(clip, character)
+    _check_finite(clip, _POSES)
+    layout = character.layout()
+    clip = fill_gaps(clip, layout.ball_columns)
+    columns = (clip.root_pos, clip.root_quat, clip.joint_pos, clip.object_pos, clip.object_quat)
+    qpos = layout.pack(*(torch.from_numpy(column).double() for column in columns))
+    _check_root(clip, character, qpos)
+    return qpos
+
+
+def _columns_of(clip: Clip, character: Character) -> Clip:
+    """The clip with the joint columns that the character has; an error shows what does not fit."""
+    if clip.character != character.clips_of:
+        raise ClipError(f"clip '{clip.name}' is for character '{clip.character}', not '{character.clips_of}'")
+    kept = [column for column, name in enumerate(clip.joint_names) if name not in character.fixed_columns]
+    joint_names = tuple(clip.joint_names[column] for column in kept)
     for kind, have, want in (
-        ("joint", clip.joint_names, character.joint_names),
+        ("joint", joint_names, character.joint_names),
         ("object", clip.object_names, character.object_names),
     ):
         if have != want:
@@ -123,63 +137,7 @@ def clip_positions(clip: Clip, character: Character) -> Tensor:
                 f"clip '{clip.name}': {kind}_pos has {len(have)} {kind} columns {list(have)}, "
                 f"character '{character.name}' has {len(want)}: {list(want)}"
             )
-    _check_finite(clip, _POSES)
-    clip = _filled(clip)
-    columns = (clip.root_pos, clip.root_quat, clip.joint_pos, clip.object_pos, clip.object_quat)
-    qpos = character.layout().pack(*(torch.from_numpy(column).double() for column in columns))
-    _check_root(clip, character, qpos)
-    return qpos
-
-
-def resample(clip: Clip, fps: float) -> Clip:
-    """The same motion at another frame rate: linear in positions, the short way round in rotations."""
-    if abs(clip.fps - fps) < 1e-6:
-        return clip
-    times = np.arange(int(np.floor(clip.seconds * fps + 1e-6)) + 1) / fps * clip.fps
-    low = np.minimum(times.astype(int), max(len(clip) - 2, 0))
-    high = np.minimum(low + 1, len(clip) - 1)
-    share = (times - low).astype(np.float32)
-    # a new frame is missing if a frame that it is made of is missing
-    valid = (clip.valid[low] | (share > 1 - _SAME_FRAME)) & (clip.valid[high] | (share < _SAME_FRAME))
-    return replace(clip, fps=fps, valid=valid, **_between(_filled(clip), low, high, share))
-
-
-def _filled(clip: Clip) -> Clip:
-    """Missing frames as straight lines between their neighbours, so that a gap throws nothing."""
-    if clip.valid.all():
-        return clip
-    frames, present = np.arange(len(clip)), np.flatnonzero(clip.valid)
-    if not len(present):
-        return replace(clip, **{name: np.nan_to_num(getattr(clip, name)) for name in _COLUMNS})
-    after = np.searchsorted(present, frames)
-    high = present[np.minimum(after, len(present) - 1)]
-    low = np.where(clip.valid, frames, present[np.maximum(after - 1, 0)])
-    share = np.clip((frames - low) / np.maximum(high - low, 1), 0, 1).astype(np.float32)
-    return replace(clip, **_between(clip, low, high, share))
-
-
-def _between(clip: Clip, low: np.ndarray, high: np.ndarray, share: np.ndarray) -> dict[str, Any]:
-    """Columns of new frames, each a share of the way from one frame of the clip to another."""
-
-    def linear(column: np.ndarray) -> np.ndarray:
-        weight = share.reshape(-1, *[1] * (column.ndim - 1))
-        return (1 - weight) * column[low] + weight * column[high]
-
-    def spherical(column: np.ndarray) -> np.ndarray:
-        first, second = torch.from_numpy(column[low]), torch.from_numpy(column[high])
-        second = torch.where((first * second).sum(-1, keepdim=True) < 0, -second, second)
-        weight = torch.from_numpy(share).reshape(-1, *[1] * (column.ndim - 1))
-        mixed = (1 - weight) * first + weight * second  # neighbouring frames are close: a normalised mix is enough
-        return (mixed / mixed.norm(dim=-1, keepdim=True)).numpy()
-
-    return {
-        "root_pos": linear(clip.root_pos),
-        "root_quat": spherical(clip.root_quat),
-        "joint_pos": linear(clip.joint_pos),
-        "object_pos": linear(clip.object_pos),
-        "object_quat": spherical(clip.object_quat),
-        "contacts": clip.contacts[np.where(share < 0.5, low, high)],
-    }
+    return replace(clip, joint_names=joint_names, joint_pos=clip.joint_pos[:, kept])
 
 
 def _check_finite(clip: Clip, columns: Sequence[str]) -> None:

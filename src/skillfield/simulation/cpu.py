@@ -7,6 +7,7 @@ from mujoco.batch import Batch, SimulationError
 from torch import Tensor
 
 from skillfield.characters import Character
+from skillfield.characters.drives import DrivePositions
 from skillfield.errors import CheckpointError
 from skillfield.simulation.engine import MAX_SPEED, DivergedWorld, Engine, SimulationState
 
@@ -38,7 +39,7 @@ class CpuEngine(Engine):
         self._tree = _as_slice(model.body_rootid[rows])  # spatial velocities are about this tree's centre of mass
         self._num_bodies = len(character.body_ids)
         self._force_columns = [start + axis for start in character.force_sensors for axis in range(3)]
-        self._hold_from = _scalar_drive_positions(model)
+        self._drive_positions = DrivePositions(model)
 
         self._past = np.zeros((_KEEP_STATES, num_envs, model.nq + model.nv + model.nu))
         self._past_length = np.zeros(num_envs, dtype=int)
@@ -51,8 +52,8 @@ class CpuEngine(Engine):
     def reset(self, envs: Tensor, qpos: Tensor, qvel: Tensor) -> None:
         ids = envs.numpy()
         self._qpos[ids], self._qvel[ids], self._warmstart[ids] = qpos.numpy(), qvel.numpy(), 0.0
-        # Contact forces of the first observation are those of a hand that holds still.
-        self._ctrl[ids] = np.where(self._hold_from >= 0, self._qpos[ids][:, self._hold_from], 0.0)
+        # Contact forces of the first observation are those of a character that holds still.
+        self._ctrl[ids] = self._drive_positions(qpos).numpy()
         self._batch.forward(ids)
         self._past_length[ids] = 0
         self._diverged[ids] = False
@@ -168,11 +169,3 @@ def _as_slice(rows: np.ndarray) -> np.ndarray | slice:
     """Consecutive rows as a slice, which costs no copy."""
     consecutive = np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows)))
     return slice(int(rows[0]), int(rows[0]) + len(rows)) if consecutive else rows
-
-
-def _scalar_drive_positions(model: mujoco.MjModel) -> np.ndarray:
-    """For each actuator on a slide or hinge, where that joint's position lies; -1 for the others."""
-    on_joint = model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT.value
-    joints = np.where(on_joint, model.actuator_trnid[:, 0], 0)
-    scalar = np.isin(model.jnt_type[joints], (mujoco.mjtJoint.mjJNT_SLIDE.value, mujoco.mjtJoint.mjJNT_HINGE.value))
-    return np.where(on_joint & scalar, model.jnt_qposadr[joints], -1)
