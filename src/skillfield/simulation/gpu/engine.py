@@ -1,7 +1,5 @@
 """The GPU engine: MuJoCo-Warp, thousands of worlds on one device, a policy step in one CUDA graph."""
 
-import copy
-
 import mujoco
 import mujoco_warp as mjw
 import torch
@@ -10,9 +8,10 @@ from torch import Tensor
 
 from skillfield.characters import Character
 from skillfield.characters.drives import DrivePositions
-from skillfield.errors import CharacterError, CheckpointError
+from skillfield.errors import CheckpointError
 from skillfield.simulation.engine import DivergedWorld, Engine, SimulationState
 from skillfield.simulation.gpu import kernels
+from skillfield.simulation.gpu.agreement import for_warp, put_model
 from skillfield.simulation.gpu.capture import Replay, Workspace
 from skillfield.simulation.gpu.kernels import Counter
 from skillfield.simulation.gpu.past import Past
@@ -44,13 +43,13 @@ class WarpEngine(Engine):
         warp_device = wp.device_from_torch(torch.device(device))
         self.character, self.num_envs = character, num_envs
         self.device = torch.device(wp.device_to_torch(warp_device))  # with its number
-        host_model = _for_warp(character.model)
+        host_model = for_warp(character.model)
         self.buffers = (buffers or Buffers()).resolved(character.model, num_envs)
         if self.device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(self.device)
             check_memory(character.name, bytes_per_world(host_model, self.buffers), num_envs, free)
         with wp.ScopedDevice(warp_device):
-            self._model = _put_model(host_model, character.name)
+            self._model = put_model(host_model, character.name)
             self._data = mjw.make_data(
                 host_model, nworld=num_envs, nconmax=self.buffers.contacts, njmax=self.buffers.constraints
             )
@@ -191,24 +190,3 @@ class WarpEngine(Engine):
         """Wait for PyTorch and Warp, whose own stream takes turns with nobody."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
-
-
-def _for_warp(model: mujoco.MjModel) -> mujoco.MjModel:
-    """The same physics in the words that Warp understands."""
-    model = copy.copy(model)
-    # Warp never resets a world by itself and does not know the flag that forbids it.
-    model.opt.disableflags &= ~mujoco.mjtDisableBit.mjDSBL_AUTORESET.value
-    # Two boxes: with this flag Warp uses the same collider as MuJoCo does without it (up to eight contacts, not four).
-    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_NATIVECCD.value
-    # Contacts are read by kernels of our own.
-    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_SENSOR.value
-    return model
-
-
-def _put_model(model: mujoco.MjModel, name: str) -> mjw.Model:
-    try:
-        warp_model = mjw.put_model(model)
-    except (NotImplementedError, ValueError) as problem:
-        raise CharacterError(f"character '{name}' cannot be simulated on the GPU: {problem}") from None
-    warp_model.opt.warn_overflow = 0  # counted instead: printing from a kernel is slow
-    return warp_model

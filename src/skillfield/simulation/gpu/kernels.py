@@ -12,6 +12,7 @@ import warp as wp
 
 __all__ = [
     "Counter",
+    "align_capsules",
     "begin_slots",
     "claim_records",
     "clean_contacts",
@@ -50,6 +51,7 @@ _STORAGE_LIMIT = wp.constant(int(mjw.OverflowType.NJMAX_NNZ))
 _ITERATION_LIMIT = wp.constant(int(mjw.OverflowType.ITERATIONS))
 _LINESEARCH_LIMIT = wp.constant(int(mjw.OverflowType.LS_ITERATIONS))
 _IN_SOLVER = wp.constant(1)  # the bit of a contact that the solver knows; others exist for distance sensors only
+_UPRIGHT = wp.constant(1e-5)  # a capsule that stands straighter has no direction on the plane
 _MAX_POSITION = wp.constant(1e10)  # where MuJoCo's own check of positions gives up
 
 
@@ -215,6 +217,34 @@ def read_bodies(
     quat[world, number] = xquat[slot, body]
     lin_vel[world, number] = wp.spatial_bottom(cvel[slot, body]) + wp.cross(turn, arm)
     ang_vel[world, number] = turn
+
+
+@wp.kernel
+def align_capsules(
+    num_contacts: wp.array[int],
+    contact_geom: wp.array[wp.vec2i],
+    contact_slot: wp.array[int],
+    geom_type: wp.array[int],
+    geom_xmat: wp.array2d[wp.mat33],
+    plane: int,
+    capsule: int,
+    frame: wp.array[wp.mat33],
+) -> None:
+    """Where a capsule touches a plane, turn the tangents so that the first follows the capsule.  [C] threads"""
+    contact = wp.tid()
+    if contact >= num_contacts[0]:
+        return
+    geoms = contact_geom[contact]
+    if geoms[0] < 0 or geoms[1] < 0 or geom_type[geoms[0]] != plane or geom_type[geoms[1]] != capsule:
+        return
+    turn = geom_xmat[contact_slot[contact], geoms[1]]
+    axis = wp.vec3(turn[0, 2], turn[1, 2], turn[2, 2])
+    normal = wp.vec3(frame[contact][0, 0], frame[contact][0, 1], frame[contact][0, 2])
+    along = axis - wp.dot(axis, normal) * normal
+    if wp.length(along) > _UPRIGHT:
+        along = wp.normalize(along)
+        across = wp.cross(normal, along)
+        frame[contact] = wp.matrix_from_rows(normal, along, across)
 
 
 @wp.kernel
