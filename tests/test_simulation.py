@@ -160,6 +160,30 @@ def test_resetting_some_worlds_leaves_the_others_alone(make_engine: MakeEngine) 
         assert torch.equal(value[others], getattr(untouched.state, name)[others]), name
 
 
+@pytest.mark.parametrize("chosen", [(), (1,), (0, 2, 3), (0, 1, 2, 3)], ids=["none", "one", "three", "all"])
+def test_a_masked_reset_is_a_reset(make_engine: MakeEngine, differing: Differing, chosen: tuple[int, ...]) -> None:
+    """Worlds named by a mask or by their numbers end up in the same bits, and go on in the same bits."""
+    masked, numbered = make_engine(4), make_engine(4)
+    for engine in (masked, numbered):
+        reset_all(engine, poses(PRESSED, 4), torch.linspace(0, 1, 52).reshape(4, 13))
+        wild = hold(4)
+        wild[2] = 1e8
+        engine.step(wild)
+    envs, mask = torch.tensor(chosen, dtype=torch.long), torch.zeros(4, dtype=torch.bool)
+    mask[envs] = True
+    qpos, qvel = poses(PRESSED, 4) + 0.001 * torch.arange(4)[:, None], torch.linspace(-1, 1, 52).reshape(4, 13)
+    qpos[~mask], qvel[~mask] = float("nan"), float("nan")  # never looked at
+    masked.reset_where(mask, qpos, qvel)
+    if chosen:
+        numbered.reset(envs, qpos[envs], qvel[envs])
+    assert masked.state.diverged.tolist() == [False, False, 2 not in chosen, False]
+    assert differing(masked.state, numbered.state) == []
+    for engine in (masked, numbered):
+        engine.step(hold(4))
+    assert differing(masked.state, numbered.state) == []
+    assert torch.equal(masked.snapshot()["integration_state"], numbered.snapshot()["integration_state"])
+
+
 def carrying(count: int = 1) -> Tensor:
     """The ball lies in the upturned palm.  [count, Q]"""
     qpos = poses((0.0, 0.0, HEIGHT + PALM_TO_BALL), count)
@@ -180,6 +204,23 @@ def test_a_reset_forgets_the_past_of_a_world(make_engine: MakeEngine) -> None:
         engine.step(start[:, :7])
         positions.append(engine.snapshot()["integration_state"][:, 1:])  # all but the time
     assert torch.equal(*positions)
+
+
+def test_a_reset_slackens_the_muscles(make_engine: MakeEngine, walker_xml: str) -> None:
+    """A drive with a state of its own, here a slow muscle, starts anew as well."""
+    slow = '<general name="elbow" joint="elbow" dyntype="filter" dynprm="0.5" gainprm="5"/>'
+    who = Character.from_mjcf(
+        walker_xml.replace('<position name="elbow" joint="elbow" kp="5"/>', slow), objects=("box",)
+    )
+    used, fresh = make_engine(1, who), make_engine(1, who)
+    rest, targets = torch.tensor(who.model.qpos0).float()[None], torch.tensor([[0.0, 0.0, 0.0, 1.0]])
+    for _ in range(10):
+        used.step(targets)
+    for engine in (used, fresh):
+        reset_all(engine, rest)
+        engine.step(targets)
+    assert torch.equal(used.state.qvel, fresh.state.qvel)
+    assert float(used.state.qvel.abs().max()) > 0.0
 
 
 def test_a_ball_pressed_into_the_palm_touches_the_hand(make_engine: MakeEngine) -> None:
@@ -204,6 +245,25 @@ def test_contacts_follow_the_steps(make_engine: MakeEngine) -> None:
         touched = torch.maximum(touched, engine.state.contact_pairs[:, 0])
     assert float(engine.state.contact_pairs[0, 0]) == 0.0
     assert float(touched[1]) == 1.0
+
+
+def test_pairs_belong_to_the_positions_that_are_shown(make_engine: MakeEngine) -> None:
+    """Whenever a ball bumps about in a hand, it touches in exactly the states in which MuJoCo finds it touching."""
+    engine = make_engine(4)
+    reset_all(engine, carrying(4), torch.linspace(-0.5, 0.5, 52).reshape(4, 13))
+    ball = engine.character.model.body("ball").id
+    seen = set()
+    for step in range(30):
+        engine.step(carrying(4)[:, :7] + 0.1 * torch.tensor([0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]) * (-1) ** (step // 4))
+        for env in range(4):
+            data = forward(engine.character, engine.state.qpos[env], engine.state.qvel[env])
+            bodies = [set(engine.character.model.geom_bodyid[contact.geom]) for contact in data.contact]
+            touches = any(ball in pair and 0 not in pair for pair in bodies)  # 0 is the floor
+            near = [contact.dist for contact in data.contact if abs(contact.dist) < 1e-6]
+            if not near:  # on the very edge either answer will do
+                assert bool(engine.state.contact_pairs[env, 0]) is touches
+                seen.add(touches)
+    assert seen == {False, True}
 
 
 def test_the_palm_is_pushed_away_from_the_ball(make_engine: MakeEngine) -> None:

@@ -30,7 +30,8 @@ class CpuEngine(Engine):
         model = character.model
         self._batch = Batch(model, num_envs, threads)
         self._qpos, self._qvel = self._batch.bind("qpos"), self._batch.bind("qvel")
-        self._ctrl, self._warmstart = self._batch.bind("ctrl"), self._batch.bind("qacc_warmstart")
+        self._ctrl, self._act = self._batch.bind("ctrl"), self._batch.bind("act")
+        self._warmstart = self._batch.bind("qacc_warmstart")
         self._xpos, self._xquat, self._cvel = (self._batch.bind(name) for name in ("xpos", "xquat", "cvel"))
         self._com, self._sensors = self._batch.bind("subtree_com"), self._batch.bind("sensordata")
 
@@ -51,7 +52,7 @@ class CpuEngine(Engine):
 
     def reset(self, envs: Tensor, qpos: Tensor, qvel: Tensor) -> None:
         ids = envs.numpy()
-        self._qpos[ids], self._qvel[ids], self._warmstart[ids] = qpos.numpy(), qvel.numpy(), 0.0
+        self._qpos[ids], self._qvel[ids], self._warmstart[ids], self._act[ids] = qpos.numpy(), qvel.numpy(), 0.0, 0.0
         # Contact forces of the first observation are those of a character that holds still.
         self._ctrl[ids] = self._drive_positions(qpos).numpy()
         self._batch.forward(ids)
@@ -99,7 +100,7 @@ class CpuEngine(Engine):
         return records
 
     def snapshot(self) -> dict[str, Tensor]:
-        # After a step contacts are one substep old: no state brings them back, so they go along.
+        # After a step contact forces are one substep old: no state brings them back, so they go along.
         contacts = {name: getattr(self.state, name).clone() for name in ("contact_force_w", "contact_pairs")}
         return contacts | {"integration_state": torch.from_numpy(self._batch.state.copy())}
 

@@ -8,11 +8,41 @@ import numpy as np
 import warp as wp
 
 from skillfield.errors import CharacterError
-from skillfield.simulation.gpu import kernels
 
 __all__ = ["for_warp", "put_model"]
 
 _PLANE, _CAPSULE = mujoco.mjtGeom.mjGEOM_PLANE.value, mujoco.mjtGeom.mjGEOM_CAPSULE.value
+_UPRIGHT = wp.constant(1e-5)  # a capsule that stands straighter has no direction on the plane
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.kernel
+def _turn_tangents(
+    num_contacts: wp.array[int],
+    contact_geom: wp.array[wp.vec2i],
+    contact_slot: wp.array[int],
+    geom_type: wp.array[int],
+    geom_xmat: wp.array2d[wp.mat33],
+    plane: int,
+    capsule: int,
+    frame: wp.array[wp.mat33],
+) -> None:
+    """Where a capsule touches a plane, turn the tangents so that the first follows the capsule.  [C] threads"""
+    contact = wp.tid()
+    if contact >= num_contacts[0]:
+        return
+    geoms = contact_geom[contact]
+    if geoms[0] < 0 or geoms[1] < 0 or geom_type[geoms[0]] != plane or geom_type[geoms[1]] != capsule:
+        return
+    turn = geom_xmat[contact_slot[contact], geoms[1]]
+    axis = wp.vec3(turn[0, 2], turn[1, 2], turn[2, 2])
+    normal = wp.vec3(frame[contact][0, 0], frame[contact][0, 1], frame[contact][0, 2])
+    along = axis - wp.dot(axis, normal) * normal
+    if wp.length(along) > _UPRIGHT:
+        along = wp.normalize(along)
+        across = wp.cross(normal, along)
+        frame[contact] = wp.matrix_from_rows(normal, along, across)
 
 
 def for_warp(model: mujoco.MjModel) -> mujoco.MjModel:
@@ -47,7 +77,7 @@ def _align_capsules(model: mjw.Model, data: mjw.Data) -> None:
     """
     contact = data.contact
     wp.launch(
-        kernels.align_capsules,
+        _turn_tangents,
         dim=data.naconmax,
         inputs=[data.nacon, contact.geom, contact.worldid, model.geom_type, data.geom_xmat, _PLANE, _CAPSULE],
         outputs=[contact.frame],

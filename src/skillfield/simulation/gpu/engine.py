@@ -10,13 +10,12 @@ from skillfield.characters import Character
 from skillfield.characters.drives import DrivePositions
 from skillfield.errors import CheckpointError
 from skillfield.simulation.engine import DivergedWorld, Engine, SimulationState
-from skillfield.simulation.gpu import kernels
 from skillfield.simulation.gpu.agreement import for_warp, put_model
 from skillfield.simulation.gpu.capture import Replay, Workspace
-from skillfield.simulation.gpu.kernels import Counter
+from skillfield.simulation.gpu.counting import Counter, count_limits
 from skillfield.simulation.gpu.past import Past
 from skillfield.simulation.gpu.readout import Readout, as_ids
-from skillfield.simulation.gpu.refresh import Refresher, count_limits
+from skillfield.simulation.gpu.refresh import Refresher
 from skillfield.simulation.gpu.sizes import Buffers, bytes_per_world, check_memory
 
 __all__ = ["WarpEngine"]
@@ -63,11 +62,10 @@ class WarpEngine(Engine):
         self._refresher = Refresher(host_model, self._model, self._data, self._readout, self._counters, self.buffers)
         self._drive_positions = DrivePositions(character.model, self.device)
         self._rest = torch.tensor(character.model.qpos0, dtype=torch.float32, device=self.device)
-        self._qpos, self._qvel, self._ctrl = (
-            wp.to_torch(a) for a in (self._data.qpos, self._data.qvel, self._data.ctrl)
-        )
-        self._warmstart, self._act = wp.to_torch(self._data.qacc_warmstart), wp.to_torch(self._data.act)
-        self._time, self._counts = wp.to_torch(self._data.time), wp.to_torch(self._counters)
+        data = self._data
+        self._qpos, self._qvel, self._ctrl = (wp.to_torch(each) for each in (data.qpos, data.qvel, data.ctrl))
+        self._warmstart, self._act = wp.to_torch(data.qacc_warmstart), wp.to_torch(data.act)
+        self._time, self._counts = wp.to_torch(data.time), wp.to_torch(self._counters)
         self.state = self._views()
 
         workspace = Workspace(self.device)
@@ -110,10 +108,11 @@ class WarpEngine(Engine):
         return self._past.take()
 
     def snapshot(self) -> dict[str, Tensor]:
-        # After a step contacts are one substep old: no state brings them back, so they go along.
+        # After a step contact forces are one substep old: no state brings them back, so they go along.
         contacts = {name: getattr(self.state, name).clone() for name in ("contact_force_w", "contact_pairs")}
         width = mujoco.mj_stateSize(self.character.model, _INTEGRATION)
         rows = torch.zeros(self.num_envs, width, device=self.device)
+        self._synchronize()
         with wp.ScopedDevice(self._data.qpos.device):
             mjw.get_state(self._model, self._data, wp.from_torch(rows), _INTEGRATION)
         self._synchronize()
@@ -143,11 +142,13 @@ class WarpEngine(Engine):
             mjw.step(self._model, data)
             count_limits(data, self._worlds, self._counters)
         self._past.find_broken(self._broken, self._intact)
-        # Contacts are those of the last physics step; a broken world keeps the ones from before the policy step.
-        self._readout.contacts(self._model, data, self._intact, self._contact_ids)
-        wp.launch(kernels.clean_contacts, dim=self.num_envs, inputs=[self._broken], outputs=[self._readout.force])
+        # Forces are those of the last physics step. A broken world keeps the contacts from before the policy step.
+        self._readout.forces(self._model, data, self._intact, self._contact_ids)
+        self._readout.forget_nonsense(self._broken)
         self._past.roll_back(self._broken, self._counters)
         self._read_poses()
+        mjw.collision(self._model, data)
+        self._readout.touching(data, self._intact)
 
     def _read_poses(self) -> None:
         """Device work: body poses and velocities of the present state, not one physics step old."""
@@ -187,6 +188,6 @@ class WarpEngine(Engine):
         )
 
     def _synchronize(self) -> None:
-        """Wait for PyTorch and Warp, whose own stream takes turns with nobody."""
+        """Wait for all work on the device: what is not recorded runs on Warp's own stream, not on PyTorch's."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)

@@ -3,6 +3,8 @@
 Which worlds are reset is known to the device only. Computing all of them would cost as much as half a policy step,
 after every step; so the chosen ones are gathered into a smaller set of worlds, as often as it takes, in a loop that
 the device runs by itself.
+
+Shape letters: E worlds, S slots, W numbers of a state (positions, velocities, targets).
 """
 
 import mujoco
@@ -11,11 +13,68 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from skillfield.simulation.gpu import kernels
+from skillfield.simulation.gpu.counting import count_limits
 from skillfield.simulation.gpu.readout import Readout, as_ids
 from skillfield.simulation.gpu.sizes import Buffers
 
 __all__ = ["Refresher"]
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.kernel
+def _begin_slots(num_chosen: wp.array[int], first: wp.array[int], pending: wp.array[int]) -> None:
+    """Start at the first of the chosen worlds, if there is one.  [1] thread"""
+    first[0] = 0
+    pending[0] = wp.where(num_chosen[0] > 0, 1, 0)
+
+
+@wp.kernel
+def _fill_slots(
+    chosen: wp.array[int],
+    num_chosen: wp.array[int],
+    first: wp.array[int],
+    rest: wp.array[float],
+    qpos: wp.array2d[float],
+    qvel: wp.array2d[float],
+    ctrl: wp.array2d[float],
+    world_of: wp.array[int],
+    slot_qpos: wp.array2d[float],
+    slot_qvel: wp.array2d[float],
+    slot_ctrl: wp.array2d[float],
+    slot_warmstart: wp.array2d[float],
+) -> None:
+    """Lay the next of the chosen worlds into the slots; slots left over rest.  [S, W] threads"""
+    slot, column = wp.tid()
+    at = first[0] + slot
+    nq, nv = qpos.shape[1], qvel.shape[1]
+    world = wp.int32(-1)
+    if at < num_chosen[0]:
+        world = chosen[at]
+    if column == 0:
+        world_of[slot] = world
+    if column < nq:
+        if world >= 0:
+            slot_qpos[slot, column] = qpos[world, column]
+        else:
+            slot_qpos[slot, column] = rest[column]
+    elif column < nq + nv:
+        if world >= 0:
+            slot_qvel[slot, column - nq] = qvel[world, column - nq]
+        else:
+            slot_qvel[slot, column - nq] = 0.0
+        slot_warmstart[slot, column - nq] = 0.0
+    elif world >= 0:
+        slot_ctrl[slot, column - nq - nv] = ctrl[world, column - nq - nv]
+    else:
+        slot_ctrl[slot, column - nq - nv] = 0.0
+
+
+@wp.kernel
+def _next_slots(num_slots: int, num_chosen: wp.array[int], first: wp.array[int], pending: wp.array[int]) -> None:
+    """Go on behind the slots that are done.  [1] thread"""
+    first[0] = first[0] + num_slots
+    pending[0] = wp.where(first[0] < num_chosen[0], 1, 0)
 
 
 class Refresher:
@@ -74,20 +133,20 @@ class Refresher:
         if self._in_place:
             self._forward()
             return
-        wp.launch(kernels.begin_slots, dim=1, inputs=[self._num_chosen], outputs=[self._first, self._pending])
+        wp.launch(_begin_slots, dim=1, inputs=[self._num_chosen], outputs=[self._first, self._pending])
         wp.capture_while(self._pending, while_body=self._pass)
 
     def _pass(self) -> None:
         data, slots = self._data, self._slots
         wp.launch(
-            kernels.fill_slots,
+            _fill_slots,
             dim=(slots.nworld, sum(array.shape[1] for array in (data.qpos, data.qvel, data.ctrl))),
             inputs=[self._chosen, self._num_chosen, self._first, self._rest, data.qpos, data.qvel, data.ctrl],
             outputs=[self._world_of, slots.qpos, slots.qvel, slots.ctrl, slots.qacc_warmstart],
         )
         self._forward()
         wp.launch(
-            kernels.next_slots,
+            _next_slots,
             dim=1,
             inputs=[slots.nworld, self._num_chosen],
             outputs=[self._first, self._pending],
@@ -96,16 +155,7 @@ class Refresher:
     def _forward(self) -> None:
         slots = self._slots
         mjw.forward(self._model, slots)
-        self._readout.contacts(self._model, slots, self._world_of, self._contact_ids)
+        self._readout.forces(self._model, slots, self._world_of, self._contact_ids)
+        self._readout.touching(slots, self._world_of)
         self._readout.bodies(slots, self._world_of)
         count_limits(slots, self._world_of, self._counters)
-
-
-def count_limits(data: mjw.Data, world_of: wp.array, counters: wp.array) -> None:
-    """Device work: note what the last physics step had no room or no time for."""
-    wp.launch(
-        kernels.count_limits,
-        dim=data.nworld,
-        inputs=[world_of, data.overflow, data.nefc, data.nacon, data.ncollision, data.naconmax, data.njmax],
-        outputs=[counters],
-    )
