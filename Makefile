@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+INSTALLED_GPU := $(VENV)/.installed-gpu
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input --prefer-binary --no-compile
 
 .DEFAULT_GOAL := help
@@ -21,7 +22,7 @@ demo: $(INSTALLED)  ## train, evaluate and report on a small task
 bench: $(INSTALLED)  ## measure samples per second on this machine
 	@$(BIN)/skillfield bench $(ARGS)
 
-test: lint  ## lint, then run the tests
+test: lint $(INSTALLED_GPU)  ## lint, then run the tests
 	@$(BIN)/python -m pytest -q $(ARGS)
 
 lint: $(INSTALLED)  ## check style, formatting and types
@@ -44,4 +45,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) with $$($(PYTHON) -V): PyTorch, MuJoCo and the tools (once, a minute or two)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP_INSTALL) -c constraints.txt -e '.[dev]'
+	@touch $@
+
+# The GPU engine is tested without a GPU too, on Warp's CPU device; nothing else needs its 150 MB.
+$(INSTALLED_GPU): $(INSTALLED)
+	@echo "Adding MuJoCo-Warp for the tests of the GPU engine"
+	@$(PIP_INSTALL) -c constraints.txt -e '.[dev,gpu]'
 	@touch $@

@@ -5,6 +5,7 @@ __all__ = [
     "CheckpointError",
     "ClipError",
     "ConfigError",
+    "DeviceError",
     "RenderError",
     "SkillfieldError",
 ]
@@ -28,6 +29,10 @@ class ConfigError(SkillfieldError):
 
 class CheckpointError(SkillfieldError):
     """A checkpoint that is missing, damaged, or belongs to another task or version."""
+
+
+class DeviceError(SkillfieldError):
+    """A device that was asked for is not there, lacks its software, or is too small; the message says what would do."""
 
 
 class RenderError(SkillfieldError):

@@ -1,6 +1,7 @@
 """Where characters are simulated: one contract, one engine per kind of machine. Knows nothing of rewards or clips."""
 
+from skillfield.simulation.choice import make_engine
 from skillfield.simulation.cpu import CpuEngine
 from skillfield.simulation.engine import DivergedWorld, Engine, SimulationState
 
-__all__ = ["CpuEngine", "DivergedWorld", "Engine", "SimulationState"]
+__all__ = ["CpuEngine", "DivergedWorld", "Engine", "SimulationState", "make_engine"]

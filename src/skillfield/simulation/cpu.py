@@ -9,14 +9,13 @@ from torch import Tensor
 from skillfield.characters import Character
 from skillfield.characters.drives import DrivePositions
 from skillfield.errors import CheckpointError
-from skillfield.simulation.engine import DivergedWorld, Engine, SimulationState
+from skillfield.simulation.engine import MAX_SPEED, DivergedWorld, Engine, SimulationState
 
 __all__ = ["CpuEngine"]
 
 _VELOCITY_STAGE = mujoco.mjtStage.mjSTAGE_VEL.value  # body poses and velocities of the new state, not one substep old
 _KEEP_STATES = 32  # states remembered per world, for replaying a divergence
 _KEEP_RECORDS = 8
-_MAX_SPEED = 1e3  # m/s or rad/s; anything faster is a numerical explosion
 
 
 class CpuEngine(Engine):
@@ -24,14 +23,15 @@ class CpuEngine(Engine):
 
     def __init__(self, character: Character, num_envs: int, threads: int = 0) -> None:
         self.character, self.num_envs, self.device = character, num_envs, torch.device("cpu")
-        self.num_diverged = 0
+        self._num_diverged = 0
         if mujoco.get_mju_user_warning() is None:
             # Diverged worlds are noticed and counted here; MuJoCo would also write MUJOCO_LOG.TXT where we stand.
             mujoco.set_mju_user_warning(lambda _: None)
         model = character.model
         self._batch = Batch(model, num_envs, threads)
         self._qpos, self._qvel = self._batch.bind("qpos"), self._batch.bind("qvel")
-        self._ctrl, self._warmstart = self._batch.bind("ctrl"), self._batch.bind("qacc_warmstart")
+        self._ctrl, self._act = self._batch.bind("ctrl"), self._batch.bind("act")
+        self._warmstart = self._batch.bind("qacc_warmstart")
         self._xpos, self._xquat, self._cvel = (self._batch.bind(name) for name in ("xpos", "xquat", "cvel"))
         self._com, self._sensors = self._batch.bind("subtree_com"), self._batch.bind("sensordata")
 
@@ -52,7 +52,7 @@ class CpuEngine(Engine):
 
     def reset(self, envs: Tensor, qpos: Tensor, qvel: Tensor) -> None:
         ids = envs.numpy()
-        self._qpos[ids], self._qvel[ids], self._warmstart[ids] = qpos.numpy(), qvel.numpy(), 0.0
+        self._qpos[ids], self._qvel[ids], self._warmstart[ids], self._act[ids] = qpos.numpy(), qvel.numpy(), 0.0, 0.0
         # Contact forces of the first observation are those of a character that holds still.
         self._ctrl[ids] = self._drive_positions(qpos).numpy()
         self._batch.forward(ids)
@@ -60,6 +60,11 @@ class CpuEngine(Engine):
         self._diverged[ids] = False
         for name, value in vars(self._read(ids)).items():
             getattr(self.state, name)[envs] = value
+
+    def reset_where(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
+        envs = torch.nonzero(mask).squeeze(1)
+        if len(envs):
+            self.reset(envs, qpos[envs], qvel[envs])
 
     def step(self, targets: Tensor) -> None:
         self._ctrl[:] = targets.numpy()
@@ -72,20 +77,30 @@ class CpuEngine(Engine):
             raised = np.zeros(0, dtype=int)
         except SimulationError as problem:
             raised = problem.ids
-        broken = ~(np.abs(self._qvel).max(axis=1) < _MAX_SPEED)  # true for NaN as well
+        broken = ~(np.abs(self._qvel).max(axis=1) < MAX_SPEED)  # true for NaN as well
         broken[raised] = True
         broken |= ~np.isfinite(self._ctrl).all(axis=1)  # MuJoCo would quietly take zero
         self._diverged = broken
-        if broken.any():
-            self._roll_back(np.flatnonzero(broken), slot)
+        if not broken.any():
+            self.state = self._read()
+            return
+        shown = self.state
+        self._roll_back(np.flatnonzero(broken), slot)
         self.state = self._read()
+        # A broken world holds what was shown before the step, its contacts included.
+        where = torch.from_numpy(broken)
+        self.state.contact_force_w[where] = shown.contact_force_w[where].nan_to_num(0.0, 0.0, 0.0)
+        self.state.contact_pairs[where] = shown.contact_pairs[where]
+
+    def counters(self) -> dict[str, int]:
+        return {"diverged": self._num_diverged}
 
     def take_diverged(self) -> list[DivergedWorld]:
         records, self._records = self._records, []
         return records
 
     def snapshot(self) -> dict[str, Tensor]:
-        # After a step contacts are one substep old: no state brings them back, so they go along.
+        # After a step contact forces are one substep old: no state brings them back, so they go along.
         contacts = {name: getattr(self.state, name).clone() for name in ("contact_force_w", "contact_pairs")}
         return contacts | {"integration_state": torch.from_numpy(self._batch.state.copy())}
 
@@ -104,7 +119,7 @@ class CpuEngine(Engine):
     def _roll_back(self, ids: np.ndarray, before: np.ndarray) -> None:
         """Return broken worlds to their last good state, and remember how they broke."""
         model = self.character.model
-        self.num_diverged += len(ids)
+        self._num_diverged += len(ids)
         for env in ids[: _KEEP_RECORDS - len(self._records)]:
             length = min(self._past_length[env], _KEEP_STATES)
             order = [(self._step_number - length + i) % _KEEP_STATES for i in range(length)]

@@ -13,12 +13,18 @@ from torch import Tensor
 
 from skillfield.characters import Character
 
-__all__ = ["DivergedWorld", "Engine", "SimulationState"]
+__all__ = ["MAX_SPEED", "DivergedWorld", "Engine", "SimulationState"]
+
+MAX_SPEED = 1e3
+"""m/s or rad/s; anything faster is a numerical explosion."""
 
 
 @dataclass
 class SimulationState:
-    """What can be read after a reset or a step. World frame, SI units, quaternions w, x, y, z."""
+    """What can be read after a reset or a step. World frame, SI units, quaternions w, x, y, z.
+
+    An engine may overwrite these tensors with the next step: what must outlive it is copied, for example by `rows`.
+    """
 
     qpos: Tensor  # [E, Q]
     qvel: Tensor  # [E, D]
@@ -56,8 +62,6 @@ class Engine(ABC):
     num_envs: int
     device: torch.device
     state: SimulationState
-    num_diverged: int
-    """How many worlds have blown up since the engine was made."""
 
     @abstractmethod
     def reset(self, envs: Tensor, qpos: Tensor, qvel: Tensor) -> None:
@@ -68,8 +72,28 @@ class Engine(ABC):
         """
 
     @abstractmethod
+    def reset_where(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
+        """The same for the worlds that a mask names; rows of the others are ignored. Never waits for the device.
+
+        mask: [E] bool
+        qpos, qvel: [E, Q], [E, D]
+        """
+
+    @abstractmethod
     def step(self, targets: Tensor) -> None:
         """Hold the drives' targets [E, U] for one policy step and simulate it."""
+
+    @abstractmethod
+    def counters(self) -> dict[str, int]:
+        """What went wrong since the engine was made, by name; `diverged` counts worlds that blew up.
+
+        Waits for the device, so ask once per update and not once per step.
+        """
+
+    @property
+    def num_diverged(self) -> int:
+        """How many worlds have blown up since the engine was made."""
+        return self.counters()["diverged"]
 
     @abstractmethod
     def take_diverged(self) -> list[DivergedWorld]:

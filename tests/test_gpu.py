@@ -1,0 +1,364 @@
+"""The GPU engine beside the CPU engine: the same physics, buffers of known size, and what it takes to be chosen.
+
+Everything here runs on Warp's CPU device, with the kernels that a GPU would run.
+"""
+
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from skillfield.characters import Character, character, hand
+from skillfield.characters.drives import DrivePositions
+from skillfield.characters.hand import GRIP_CLOSED, PALM_TO_BALL
+from skillfield.errors import CharacterError, ConfigError, DeviceError
+from skillfield.simulation import CpuEngine, Engine, choice, make_engine
+
+pytest.importorskip("mujoco_warp", reason="needs the gpu extra")
+
+import mujoco_warp as mjw
+import warp as wp
+
+from skillfield.simulation import gpu
+from skillfield.simulation.gpu import Buffers, WarpEngine
+from skillfield.simulation.gpu.agreement import for_warp, put_model
+from skillfield.simulation.gpu.capture import Workspace
+from skillfield.simulation.gpu.readout import pairs_of_bodies
+from skillfield.simulation.gpu.sizes import bytes_per_world, check_memory
+
+wp.config.log_level = wp.LOG_WARNING
+
+SHAPES = {"sphere": ".1", "capsule": ".05 .1", "box": ".1 .06 .04"}
+
+
+def both(who: Character, num_envs: int) -> tuple[WarpEngine, CpuEngine]:
+    """The two engines."""
+    return WarpEngine(who, num_envs, "cpu"), CpuEngine(who, num_envs, 1)
+
+
+def largest_difference(engines: tuple[Engine, Engine], names: tuple[str, ...]) -> float:
+    """Between the engines' tensors of these names."""
+    first, second = (engine.state for engine in engines)
+    return max(float((getattr(first, name) - getattr(second, name)).abs().max()) for name in names)
+
+
+POSITIONS = ("qpos", "body_pos_w", "body_quat_w", "object_pos_w", "object_quat_w")
+VELOCITIES = ("qvel", "body_lin_vel_w", "body_ang_vel_w", "object_lin_vel_w", "object_ang_vel_w")
+
+
+def gripping(count: int) -> Tensor:
+    """A ball in closed fingers.  [count, Q]"""
+    qpos = torch.zeros(count, 14)
+    qpos[:, 2], qpos[:, 5:7], qpos[:, 9], qpos[:, 10] = 1.0, GRIP_CLOSED, 1.0 - PALM_TO_BALL, 1.0
+    return qpos
+
+
+def stumbling(who: Character, count: int) -> tuple[Tensor, Tensor]:
+    """Humanoids pushed off their feet.  [count, Q], [count, D]"""
+    rest = torch.tensor(who.model.qpos0).float().expand(count, -1)
+    qpos = who.layout().integrate(rest, 0.1 * torch.randn(count, who.model.nv).clamp(-2, 2))
+    qvel = 0.3 * torch.randn(count, who.model.nv)
+    qvel[:, :2] = torch.randn(count, 2)
+    return qpos, qvel
+
+
+def test_a_shaken_ball_agrees_for_a_hundred_steps(hand_character: Character) -> None:
+    """A ball shaken in closed fingers, with six contacts at a time: never 1e-4 apart in 1.7 seconds."""
+    engines = both(hand_character, 8)
+    phase, start = torch.linspace(0, 3, 8), gripping(8)
+    for engine in engines:
+        engine.reset(torch.arange(8), start, torch.zeros(8, 13))
+    touched = 0.0
+    for step in range(100):
+        targets = start[:, :7] + 0.02 * torch.randn(8, 7)
+        targets[:, 0] += 0.1 * torch.sin(0.1 * step + phase)
+        targets[:, 2] += 0.1 * torch.sin(0.25 * step + phase)
+        targets[:, 4] += 0.2 * torch.sin(0.15 * step + 2 * phase)
+        for engine in engines:
+            engine.step(targets)
+        assert largest_difference(engines, POSITIONS) < 1e-4
+        assert largest_difference(engines, VELOCITIES) < 1e-3
+        assert largest_difference(engines, ("contact_force_w",)) < 1e-2
+        assert largest_difference(engines, ("contact_pairs",)) == 0.0
+        touched += float(engines[1].state.contact_pairs[:, 0].mean())
+    assert touched > 90
+    assert engines[0].counters()["contact_overflow"] == engines[0].counters()["constraint_overflow"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["humanoid_fused", "humanoid"])
+def test_a_falling_humanoid_agrees_for_a_hundred_steps(name: str) -> None:
+    """It stumbles, falls and comes to lie, hands and all: 1e-4 apart."""
+    who = character(name)
+    engines = both(who, 3)
+    qpos, qvel = stumbling(who, 3)
+    for engine in engines:
+        engine.reset(torch.arange(3), qpos, qvel)
+    assert largest_difference(engines, POSITIONS) < 1e-5
+    targets = DrivePositions(who.model)(qpos)
+    unequal, force = 0.0, 0.0
+    for _ in range(100):
+        for engine in engines:
+            engine.step(targets)
+        unequal += float((engines[0].state.contact_pairs != engines[1].state.contact_pairs).sum())
+        force = max(force, float(engines[1].state.contact_force_w.norm(dim=-1).max()))
+    assert largest_difference(engines, POSITIONS) < 1e-4
+    assert unequal <= 3  # of 900; a graze lasts one step
+    assert float(engines[1].state.body_pos_w[:, 0, 2].min()) < 0.5
+    assert force > 10.0
+    assert engines[0].counters()["contact_overflow"] == engines[0].counters()["constraint_overflow"] == 0
+
+
+@pytest.mark.slow
+def test_every_step_of_a_flailing_humanoid_agrees() -> None:
+    """From any state of the CPU engine, one step of the GPU engine leads to the same state: no error can hide."""
+    who = character("humanoid_fused")
+    engines = both(who, 4)
+    qpos, qvel = stumbling(who, 4)
+    engines[1].reset(torch.arange(4), qpos, qvel)
+    targets = DrivePositions(who.model)(qpos)
+    for _ in range(60):
+        engines[0].restore(engines[1].snapshot())
+        wild = targets + 0.3 * torch.randn_like(targets)
+        for engine in engines:
+            engine.step(wild)
+        assert largest_difference(engines, POSITIONS) < 3e-5
+        assert largest_difference(engines, ("qvel",)) < 8e-3
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [*(("plane", shape) for shape in SHAPES), *itertools.combinations_with_replacement(SHAPES, 2)],
+)
+def test_shapes_touch_alike(first: str, second: str) -> None:
+    """Two shapes in random poses: as many contacts, in the same places, with the same normals and tangents."""
+    count = 60
+    ground = '<geom type="plane" size="0 0 1"/>'
+    other = f'<body><freejoint/><geom type="{first}" size="{SHAPES.get(first)}"/></body>'
+    body = f'<body><freejoint/><geom type="{second}" size="{SHAPES[second]}"/></body>'
+    model = mujoco.MjModel.from_xml_string(
+        f"<mujoco><worldbody>{ground if first == 'plane' else other}{body}</worldbody></mujoco>"
+    )
+    qpos = torch.nn.functional.normalize(torch.randn(count, 2, 7)[..., 3:], dim=-1)
+    place = (
+        torch.rand(count, 2, 3) * torch.tensor([1.0, 1.0, 0.1]) if first == "plane" else 0.06 * torch.randn(count, 2, 3)
+    )
+    poses = torch.cat((place, qpos), dim=-1).flatten(1)[:, -model.nq :]
+    with wp.ScopedDevice("cpu"):
+        warp_model = put_model(for_warp(model), "shapes")
+        data = mjw.make_data(for_warp(model), nworld=count, nconmax=16, njmax=64)
+        wp.to_torch(data.qpos).copy_(poses)
+        mjw.forward(warp_model, data)
+    contacts = int(data.nacon.numpy()[0])
+    theirs = [array.numpy()[:contacts] for array in (data.contact.worldid, data.contact.pos, data.contact.dist)]
+    frames = data.contact.frame.numpy()[:contacts].reshape(contacts, 9)
+    touching = 0
+    for env in range(count):
+        ours = mujoco.MjData(model)
+        ours.qpos[:] = poses[env].numpy()
+        mujoco.mj_forward(model, ours)
+        rows = np.flatnonzero(theirs[0] == env)
+        assert len(rows) == ours.ncon
+        touching += ours.ncon > 0
+        for contact in ours.contact:
+            row = rows[np.abs(theirs[1][rows] - contact.pos).sum(axis=1).argmin()]
+            np.testing.assert_allclose(theirs[1][row], contact.pos, atol=1e-4)
+            np.testing.assert_allclose(theirs[2][row], contact.dist, atol=1e-4)
+            np.testing.assert_allclose(frames[row], contact.frame, atol=2e-3)
+    assert touching > count / 4
+
+
+def test_engines_exchange_snapshots(hand_character: Character) -> None:
+    """What one engine wrote down, the other goes on from, either way."""
+    one, other = both(hand_character, 3)
+    start = gripping(3)
+    one.reset(torch.arange(3), start, torch.zeros(3, 13))
+    for engine, next_engine in ((one, other), (other, one)):
+        for _ in range(5):
+            engine.step(start[:, :7] + 0.02 * torch.randn(3, 7))
+        next_engine.restore(engine.snapshot())
+        assert largest_difference((one, other), (*POSITIONS, *VELOCITIES)) < 1e-5
+        assert largest_difference((one, other), ("contact_force_w", "contact_pairs")) == 0.0
+
+
+def test_the_pairs_of_the_graph_as_a_table(walker: Character) -> None:
+    """Which two bodies light which pair: object-hand, object-body, body-hand."""
+    table = pairs_of_bodies(walker)
+    names = [walker.model.body(body).name for body in range(walker.model.nbody)]
+    lit = {(names[a], names[b]): int(table[a, b]) for a, b in zip(*np.nonzero(table), strict=True)}
+    expected = {("palm", "box"): 1, ("torso", "box"): 2, ("arm", "box"): 2, ("palm", "torso"): 4, ("palm", "arm"): 4}
+    assert lit == expected | {(b, a): pair for (a, b), pair in expected.items()}
+
+
+def test_states_are_views(hand_character: Character) -> None:
+    """A step fills the same tensors anew; nothing is copied on the way."""
+    engine = WarpEngine(hand_character, 2, "cpu")
+    before = {name: value.data_ptr() for name, value in vars(engine.state).items()}
+    kept = engine.state.rows(torch.arange(2))
+    engine.step(torch.ones(2, 7))
+    engine.reset_where(torch.tensor([True, False]), gripping(2), torch.zeros(2, 13))
+    assert {name: value.data_ptr() for name, value in vars(engine.state).items()} == before
+    assert not torch.equal(kept.qpos, engine.state.qpos)
+
+
+def test_sizes_come_from_the_model(hand_character: Character, walker: Character) -> None:
+    """The hand: five capsules and boxes and the floor around a ball, four rows each. Elliptic cones take three."""
+    assert Buffers().resolved(hand_character.model, 4) == Buffers(7, 28, 4, 16)
+    sizes = Buffers().resolved(walker.model, 4)
+    assert sizes.constraints == 3 * (sizes.contacts or 0)
+    assert Buffers(contacts=9, constraints=50, reset_worlds=3).resolved(walker.model, 4) == Buffers(9, 50, 3, 16)
+    assert Buffers().resolved(hand_character.model, 8192).reset_worlds == 1024
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        (Buffers(contacts=0), "contacts is 0"),
+        (Buffers(past_steps=0), "past_steps is 0"),
+        (Buffers(reset_worlds=0), "reset_worlds is 0"),
+        (Buffers(constraints=3), "rest pose has 3 contacts and 8 constraints; there is room for 7 and 3"),
+    ],
+)
+def test_impossible_sizes_are_refused(hand_character: Character, sizes: Buffers, message: str) -> None:
+    """Nothing, and less than the rest pose needs."""
+    with pytest.raises(ConfigError, match=message):
+        WarpEngine(hand_character, 2, "cpu", sizes)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "counter"),
+    [(Buffers(contacts=3), "contact_overflow"), (Buffers(constraints=8), "constraint_overflow")],
+)
+def test_full_buffers_are_counted(hand_character: Character, sizes: Buffers, counter: str) -> None:
+    """A ball in closed fingers has six contacts: too many for a small buffer, in every world and physics step."""
+    engine = WarpEngine(hand_character, 2, "cpu", sizes)
+    assert set(engine.counters().values()) == {0}
+    engine.reset(torch.arange(2), gripping(2), torch.zeros(2, 13))
+    assert engine.counters()[counter] == 2
+    engine.step(gripping(2)[:, :7])
+    assert engine.counters()[counter] == 6
+
+
+def test_peaks_say_what_would_have_been_enough(hand_character: Character) -> None:
+    """The most contacts and rows that were needed."""
+    engine = WarpEngine(hand_character, 2, "cpu")
+    engine.reset(torch.arange(2), gripping(2), torch.zeros(2, 13))
+    counters = engine.counters()
+    assert (counters["peak_contacts"], counters["peak_constraints"]) == (6, 24)
+    assert counters["contact_overflow"] == counters["constraint_overflow"] == 0
+
+
+def test_a_solver_out_of_iterations_is_counted() -> None:
+    """With a single iteration a gripped ball is not solved."""
+    who = hand()
+    who.model.opt.iterations = 1
+    engine = WarpEngine(who, 2, "cpu")
+    engine.reset(torch.arange(2), gripping(2), torch.zeros(2, 13))
+    engine.step(gripping(2)[:, :7] + 0.1)
+    assert engine.counters()["solver_limit"] >= 2
+
+
+def test_what_warp_cannot_simulate_is_refused(walker_xml: str) -> None:
+    """A solver that Warp does not have."""
+    who = Character.from_mjcf(walker_xml.replace("cone=", 'solver="PGS" cone='), objects=("box",))
+    with pytest.raises(CharacterError, match=r"'walker' cannot be simulated on the GPU: .*PGS"):
+        WarpEngine(who, 2, "cpu")
+
+
+def test_too_many_worlds_are_refused_with_the_number_that_fits() -> None:
+    """Ten worlds of a gibibyte in nine and a half."""
+    with pytest.raises(DeviceError, match=r"10 worlds of 'hand' need about 10.0 GiB.*enough for about 9 worlds"):
+        check_memory("hand", 2**30, 10, int(9.5 * 2**30))
+    check_memory("hand", 2**30, 9, int(9.5 * 2**30))
+
+
+def test_a_world_takes_what_its_model_needs(hand_character: Character) -> None:
+    """More constraints and more past take more; a humanoid takes tens of times what a hand does."""
+
+    def size(who: Character, sizes: Buffers) -> int:
+        return bytes_per_world(for_warp(who.model), sizes.resolved(who.model, 1))
+
+    small = size(hand_character, Buffers())
+    past = 4 * 16 * (14 + 13 + 7)
+    assert size(hand_character, Buffers(past_steps=32)) == small + past
+    assert size(hand_character, Buffers(constraints=280)) > small + 1.25 * 4 * 252 * 16
+    assert 20 * small < size(character("humanoid"), Buffers()) < 2e6
+
+
+def test_a_workspace_hands_out_what_it_got_back() -> None:
+    """Blocks are reused by size; a recording gets nothing new."""
+    workspace = Workspace(torch.device("cpu"))
+    first, second = workspace.allocate(64), workspace.allocate(64)
+    assert first != second
+    workspace.deallocate(first, 64)
+    workspace.frozen = True
+    assert workspace.allocate(64) == first
+    assert workspace.size == 128
+    with pytest.raises(RuntimeError, match="needs 64 bytes"):
+        workspace.allocate(64)
+
+
+def test_without_a_gpu_the_cpu_is_taken(hand_character: Character, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` never fails, and `cpu` never asks."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert isinstance(make_engine(hand_character, 2), CpuEngine)
+    assert isinstance(make_engine(hand_character, 2, "cpu", threads=1), CpuEngine)
+    with pytest.raises(DeviceError, match="'cuda' was asked for, but PyTorch sees no CUDA device"):
+        make_engine(hand_character, 2, "cuda")
+    with pytest.raises(DeviceError, match="unknown device 'tpu'"):
+        make_engine(hand_character, 2, "tpu")
+
+
+@pytest.mark.parametrize(
+    ("device", "found", "seen", "message"),
+    [
+        ("cuda", False, True, r"not installed: pip install 'skillfield\[gpu\]'"),
+        ("cuda", True, False, "Warp sees no CUDA device"),
+        ("cuda:2", True, True, "only 2 CUDA devices"),
+    ],
+)
+def test_what_is_missing_is_named(
+    hand_character: Character, monkeypatch: pytest.MonkeyPatch, device: str, found: bool, seen: bool, message: str
+) -> None:
+    """Warp not installed, Warp without a driver, a GPU that is not there; `auto` takes the CPU then."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(choice.importlib.util, "find_spec", lambda _: object() if found else None)
+    monkeypatch.setattr(wp, "is_cuda_available", lambda: seen)
+    with pytest.raises(DeviceError, match=message):
+        make_engine(hand_character, 2, device)
+    if ":" not in device:
+        assert isinstance(make_engine(hand_character, 2, "auto"), CpuEngine)
+
+
+@pytest.mark.parametrize(("device", "taken"), [("auto", "cuda"), ("cuda", "cuda"), ("cuda:1", "cuda:1")])
+def test_a_gpu_is_taken_where_both_see_one(
+    hand_character: Character, monkeypatch: pytest.MonkeyPatch, device: str, taken: str
+) -> None:
+    """PyTorch and Warp agree that there are two GPUs."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(wp, "is_cuda_available", lambda: True)
+    engine: Callable[..., SimpleNamespace] = lambda *arguments: SimpleNamespace(arguments=arguments)  # noqa: E731
+    monkeypatch.setattr(gpu, "WarpEngine", engine)
+    assert vars(make_engine(hand_character, 5, device))["arguments"] == (hand_character, 5, taken)
+
+
+def test_nobody_needs_warp_who_has_no_gpu() -> None:
+    """Without the extra the package imports, and `auto` takes the CPU."""
+    program = (
+        "import sys; sys.modules['warp'] = sys.modules['mujoco_warp'] = None\n"
+        "import skillfield, skillfield.cli.main\n"
+        "from skillfield.characters import hand\n"
+        "from skillfield.simulation import make_engine\n"
+        "print(type(make_engine(hand(), 1, 'auto', 1)).__name__)"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "CpuEngine"
