@@ -17,6 +17,7 @@ from skillfield.characters.layout import Layout
 from skillfield.clips import Clip
 from skillfield.errors import ClipError
 from skillfield.imitation import EnvConfig, ImitationEnv
+from skillfield.imitation.env import StepResult
 from skillfield.imitation.observations import observation_size, observe
 from skillfield.imitation.rewards import DeepMimicWeights, contact_graph_error, deepmimic_reward, skillmimic_reward
 from skillfield.imitation.termination import Termination, failed
@@ -38,6 +39,12 @@ Begin = Callable[..., None]
 
 TERMS = tuple(field.name for field in fields(TrackingWeights))
 NEVER = Termination(min_root_height=None)
+
+
+def ended(result: StepResult) -> list[int]:
+    """Environments whose episode is over."""
+    assert result.finished is not None
+    return result.finished.tolist()
 
 
 def unit(q: Tensor) -> Tensor:
@@ -407,7 +414,7 @@ def test_time_ends_an_episode_as_a_truncation(
         result = env.step(idle(env))
         assert result.truncated.tolist() == [step == steps]
         assert result.terminated.tolist() == [False]
-        assert result.finished.tolist() == ([0] if step == steps else [])
+        assert ended(result) == ([0] if step == steps else [])
     assert env.progress.tolist() == [0]
 
 
@@ -480,7 +487,7 @@ def test_the_final_observation_is_of_the_episode_that_ended(
     begin(env, [0, 1], [0, 0])
     for _ in range(9):
         result = env.step(0.3 * torch.ones(2, env.num_actions))
-    assert result.finished.tolist() == [0]
+    assert ended(result) == [0]
     assert torch.equal(result.final_observation[0], result.observation[1])  # the twin whose clip goes on
     assert not torch.equal(result.observation[0], result.observation[1])
     assert torch.equal(result.observation, env.observe())
@@ -502,7 +509,7 @@ def test_a_diverged_world_terminates(make_clip: MakeClip, make_env: MakeEnv, beg
     env.engine.reset(torch.tensor([1]), env.motion.qpos[:1], torch.full((1, 13), 1e5))
     result = env.step(idle(env))
     assert result.terminated.tolist() == [False, True, False]
-    assert result.finished.tolist() == [1]
+    assert ended(result) == [1]
     for tensor in (result.observation, result.reward, result.final_observation):
         assert bool(tensor.isfinite().all())
     assert env.step(idle(env)).terminated.tolist() == [False, False, False]
@@ -536,7 +543,8 @@ def test_the_sampler_hears_how_each_episode_went(
     follow(env)
     heard: dict[tuple[int, int], float] = {}
 
-    def record(clip: Tensor, frame: Tensor, mean_reward: Tensor) -> None:
+    def record(clip: Tensor, frame: Tensor, mean_reward: Tensor, ended: Tensor) -> None:
+        assert ended.all()
         for episode in zip(clip.tolist(), frame.tolist(), mean_reward.tolist(), strict=True):
             heard.setdefault(episode[:2], episode[2])
 

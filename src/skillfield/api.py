@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -22,6 +23,7 @@ from skillfield.learning.training import Budget, TrainingStatus, train_loop
 from skillfield.reference import Augmentation, AugmentedSampler
 from skillfield.reporting.logs import MetricsLog
 from skillfield.reporting.progress import Progress, ProgressState
+from skillfield.simulation import choose_device
 
 __all__ = ["env_factory", "evaluate", "load_policy", "new_run_folder", "train", "train_run"]
 
@@ -36,6 +38,8 @@ def train(
     samples: int | None = None,
     seed: int = 0,
     run: Path | None = None,
+    device: str | None = None,
+    data: Path | str | None = None,
     progress: bool = True,
 ) -> Path:
     """Train a policy and return its run folder.
@@ -43,9 +47,12 @@ def train(
     task: a task's name, or a `Task` of your own.
     minutes, samples: budget; the task's own if neither is given.
     run: folder to write; `runs/TASK-METHOD-SEED` if not given.
+    device: cpu, cuda or auto; what suits the task if not given.
+    data: folder of imported recordings, for tasks that do not bring their own clips.
     """
     chosen = find_task(task) if isinstance(task, str) else task
-    config = replace(preset(chosen, method), seed=seed)
+    config = replace(preset(chosen, method), seed=seed, data=None if data is None else str(Path(data).resolve()))
+    config = replace(config, device=device or config.device)
     if minutes is not None or samples is not None:
         config = replace(config, budget=Budget(samples=samples, minutes=minutes))
     folder = Path(run) if run else new_run_folder(config)
@@ -85,16 +92,29 @@ def train_run(
         return train_loop(ppo, run, config.budget, identity, counters, _reporter(log, shown))
 
 
-def evaluate(run: Path | str, trials: int = 256, seed: int = 0, *, task: Task | None = None) -> Evaluation:
+def evaluate(
+    run: Path | str,
+    trials: int = 256,
+    seed: int = 0,
+    *,
+    task: Task | None = None,
+    device: str | None = None,
+    data: Path | str | None = None,
+) -> Evaluation:
     """Measure the newest checkpoint of a run; the result is also written to `evaluation.json` in its folder.
 
     task: the `Task` that it was trained on, if it was one of your own.
+    device: cpu, cuda or auto; what suits the task if not given. It need not be the one that it was trained on.
+    data: folder of imported recordings, if they lie elsewhere than in training.
     """
     run = Path(run)
     config = load_config(run)
+    if data is not None:
+        config = replace(config, data=str(data))
     chosen = task or find_task(config.task)
     model = load_policy(run, task=chosen)
-    result = evaluate_policy(env_factory(chosen, config, model), model, chosen.trials, trials, seed)
+    make_env = env_factory(chosen, config, model, device or chosen.device)
+    result = evaluate_policy(make_env, model, chosen.trials, trials, seed)
     write_json(run / "evaluation.json", result.to_dict())
     return result
 
@@ -109,16 +129,25 @@ def load_policy(run: Path | str, *, task: Task | None = None) -> ActorCritic:
     return model.eval()
 
 
-def env_factory(chosen: Task, config: RunConfig, model: ActorCritic) -> Callable[[int], ImitationEnv]:
-    """Environments of any size for testing one run's policy, sharing one compiled character.
+def env_factory(
+    chosen: Task, config: RunConfig, model: ActorCritic, device: str = "cpu"
+) -> Callable[[int], ImitationEnv]:
+    """Environments of any size for testing one run's policy, sharing one compiled character; the policy moves along.
 
     Whatever a policy was trained with, it is scored with the SkillMimic reward, which lies between 0 and 1.
     """
     character = chosen.character()
-    motion = build_motion(chosen, character)
+    where = choose_device(device)
+    motion = build_motion(chosen, character, where, config.data)
+    model.to(where)
     scored = replace(config, env=replace(config.env, reward="sm"), augmentation=Augmentation())
     encoder = model.encoder if isinstance(model.encoder, HistoryEncoder) else None
-    return lambda num_envs: build_env(scored, motion, character, num_envs, encoder)
+
+    @cache  # a GPU engine takes seconds to make
+    def make(num_envs: int) -> ImitationEnv:
+        return build_env(scored, motion, character, num_envs, encoder)
+
+    return make
 
 
 def _save_reference(env: ImitationEnv, run: Path) -> None:
@@ -147,7 +176,7 @@ def _reporter(log: MetricsLog, shown: Progress | None) -> Callable[[TrainingStat
             values = {
                 "seconds": status.counters.seconds,
                 "samples_per_second": status.samples_per_second,
-                "diverged": float(status.diverged),
+                **{f"engine/{name}": float(count) for name, count in status.engine.items()},
                 **status.metrics,
                 **{f"reward/{skill}": value for skill, value in status.skill_reward.items()},
                 **{f"share/{name}": share for name, share in shares.items()},
@@ -162,7 +191,7 @@ def _reporter(log: MetricsLog, shown: Progress | None) -> Callable[[TrainingStat
                     samples_per_s=status.samples_per_second,
                     shares=shares,
                     skill_reward=status.skill_reward,
-                    diverged=status.diverged,
+                    diverged=status.engine["diverged"],
                     note=status.note,
                 )
             )

@@ -32,12 +32,16 @@ class Evaluate:
     """Executions per skill (the paper uses 10,000)."""
     seed: int = 0
     """Of the start states."""
+    device: str | None = None
+    """cpu, cuda or auto; what suits the task if not given. It need not be the one that it was trained on."""
+    data: Path | None = None
+    """Folder of imported recordings, if they lie elsewhere than in training."""
     json: bool = False
     """Print JSON instead of a table."""
 
     def run(self) -> int:
         """Evaluate."""
-        result = evaluate(self.run_folder, self.trials, self.seed)
+        result = evaluate(self.run_folder, self.trials, self.seed, device=self.device, data=self.data)
         if self.json:
             print(json_text(result.to_dict()))
         else:

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from skillfield.clips import load_clips
+from skillfield.errors import ClipError
 from skillfield.experiments.methods import METHODS
+from skillfield.experiments.recordings import task_clips
 from skillfield.experiments.tasks import TASKS
 
 __all__ = ["Tasks"]
@@ -19,8 +20,11 @@ class Tasks:
         for name, make in TASKS.items():
             task = make()
             print(f"  {name}: {task.summary}")
-            for clip in load_clips(task.clips):
-                print(f"    {clip.skill:<18} {clip.seconds:.2f} s, {len(clip)} frames")
+            try:
+                for clip in task_clips(task):
+                    print(f"    {clip.skill:<18} {clip.seconds:.2f} s, {len(clip)} frames")
+            except ClipError:
+                print(f"    {', '.join(task.skills)}: recordings not imported yet, see `skillfield data import --help`")
         print("methods")
         for name, method in METHODS.items():
             print(f"  {name:<18} {method.summary}")

@@ -44,7 +44,11 @@ class Train:
     num_envs: int = 1024
     """Worlds simulated at once."""
     threads: int = 0
-    """Simulation threads; 0 takes every core."""
+    """Simulation threads on a CPU; 0 takes every core."""
+    device: str = "auto"
+    """Where to simulate and learn: cpu, cuda, cuda:1, or auto, which takes a GPU if there is one."""
+    data: Path | None = None
+    """Folder of imported recordings, for tasks that do not bring their own clips."""
     env: EnvConfig = field(default_factory=EnvConfig)
     """Reward, episodes and memory."""
     augmentation: Augmentation = field(default_factory=Augmentation)
@@ -72,6 +76,8 @@ class Train:
             seed=self.seed,
             num_envs=self.num_envs,
             threads=self.threads,
+            device=self.device,
+            data=None if self.data is None else str(self.data.resolve()),
             budget=self._budget() or config.budget,
             env=self.env,
             augmentation=self.augmentation,
@@ -103,6 +109,7 @@ def parse(arguments: list[str]) -> Train:
         method=config.method,
         num_envs=config.num_envs,
         threads=config.threads,
+        device=config.device,
         env=config.env,
         augmentation=config.augmentation,
         encoder=config.encoder,

@@ -25,9 +25,10 @@ from skillfield.reference.neighbourhood import neighbour
 
 __all__ = ["Evaluation", "Judge", "TrialPlan", "evaluate_policy", "normalised_reward", "starts_at", "wilson_interval"]
 
-_BATCH = 2048  # trials simulated at once
+_BATCH = {"cpu": 2048, "cuda": 8192}  # trials simulated at once
 
 MakeEnv = Callable[[int], ImitationEnv]
+"""Gives an environment with so many worlds; every one of them is started anew before it is used."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,6 @@ class Evaluation:
 def evaluate_policy(make_env: MakeEnv, model: ActorCritic, plan: TrialPlan, trials: int, seed: int = 0) -> Evaluation:
     """Measure a policy's mean action.
 
-    make_env: gives a fresh environment with so many worlds.
     trials: executions per skill, and per ordered pair of skills.
     """
     if trials < 1:
@@ -172,7 +172,7 @@ class Judge:
         skill = numbers.repeat_interleave(self._trials)
         starts = Starts(*(torch.cat([vars(part)[name] for part in parts]) for name in vars(parts[0])))
         outcome = []
-        for chunk in torch.arange(len(skill), device=skill.device).split(_BATCH):
+        for chunk in torch.arange(len(skill), device=skill.device).split(_BATCH[skill.device.type]):
             env = self._make_env(len(chunk))
             some = Starts(*(column[chunk] for column in vars(starts).values()))
             trials = run_trials(env, self._model, some, round(plan.seconds * POLICY_HZ))
@@ -188,7 +188,7 @@ def normalised_reward(make_env: MakeEnv, model: ActorCritic, skills: tuple[str, 
     clip = torch.searchsorted(motion.start, rows, right=True) - 1
     frame = rows - motion.start[clip]
     means = []
-    for part in torch.arange(len(rows), device=rows.device).split(_BATCH):
+    for part in torch.arange(len(rows), device=rows.device).split(_BATCH[rows.device.type]):
         env = make_env(len(part))
         env.start(torch.arange(len(part), device=rows.device), starts_at(motion, clip[part], frame[part]))
         left = motion.length[clip[part]] - 1 - frame[part]  # steps to the clip's end

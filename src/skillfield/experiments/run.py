@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from skillfield.characters import Character
-from skillfield.clips import load_clips
 from skillfield.configuration import from_dict, to_dict
 from skillfield.errors import ConfigError
 from skillfield.experiments.methods import method
+from skillfield.experiments.recordings import task_clips
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task
 from skillfield.files import read_json, write_json
@@ -22,7 +22,7 @@ from skillfield.learning.networks import ActorCritic
 from skillfield.learning.ppo import PPO, PPOConfig
 from skillfield.learning.training import Budget
 from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion
-from skillfield.simulation import CpuEngine
+from skillfield.simulation import choose_device, make_engine
 
 __all__ = [
     "RunConfig",
@@ -45,7 +45,11 @@ class RunConfig:
     seed: int = 0
     num_envs: int = 1024
     threads: int = 0
-    """Simulation threads; 0 takes every core."""
+    """Simulation threads on a CPU; 0 takes every core."""
+    device: str = "auto"
+    """Where it is simulated and learned: cpu, cuda, or auto."""
+    data: str | None = None
+    """Folder of the clips, where it was not the task's own or the usual one."""
     budget: Budget = field(default_factory=Budget)
     env: EnvConfig = field(default_factory=EnvConfig)
     augmentation: Augmentation = field(default_factory=Augmentation)
@@ -65,6 +69,7 @@ def preset(of: str | Task, method_name: str = "sm") -> RunConfig:
         task=chosen.name,
         method=method_name,
         num_envs=chosen.num_envs,
+        device=chosen.device,
         budget=Budget(minutes=chosen.minutes),
         env=replace(chosen.env, reward=switches.reward, history=switches.history),
         augmentation=replace(
@@ -90,17 +95,20 @@ def load_config(run: Path) -> RunConfig:
     return from_dict(RunConfig, read_json(path, ConfigError), str(path))
 
 
-def build_motion(chosen: Task, character: Character) -> ReferenceMotion:
+def build_motion(
+    chosen: Task, character: Character, device: torch.device | str = "cpu", data: str | None = None
+) -> ReferenceMotion:
     """The task's demonstrations as its character sees them."""
-    return ReferenceMotion(load_clips(chosen.clips), character, chosen.skills)
+    return ReferenceMotion(task_clips(chosen, Path(data) if data else None), character, chosen.skills, device)
 
 
 def build_env(
     config: RunConfig, motion: ReferenceMotion, character: Character, num_envs: int, encoder: HistoryEncoder | None
 ) -> ImitationEnv:
-    """An environment of a run, with any number of worlds."""
+    """An environment of a run, with any number of worlds, on the device of its demonstrations."""
     sampler = AugmentedSampler(motion, character, config.env.weights, config.augmentation)
-    return ImitationEnv(CpuEngine(character, num_envs, config.threads), sampler, config.env, encoder)
+    engine = make_engine(character, num_envs, str(motion.device), config.threads)
+    return ImitationEnv(engine, sampler, config.env, encoder)
 
 
 def build_encoder(config: RunConfig, motion: ReferenceMotion, character: Character) -> HistoryEncoder | None:
@@ -115,10 +123,13 @@ def build_ppo(config: RunConfig, chosen: Task | None = None) -> PPO:
     """Environment, networks and learner of a run, seeded."""
     chosen = chosen or task(config.task)
     character = chosen.character()
-    motion = build_motion(chosen, character)
+    device = choose_device(config.device)
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high")  # TF32 in the networks
+    motion = build_motion(chosen, character, device, config.data)
     encoder = build_encoder(config, motion, character)
     torch.manual_seed(config.seed)
     env = build_env(config, motion, character, config.num_envs, encoder)
     spread = config.ppo.sigma if config.ppo.exploration == "learned" else None
     model = ActorCritic(env.observation_size, env.num_actions, config.ppo.hidden, encoder, spread)
-    return PPO(env, model, config.ppo)
+    return PPO(env, model.to(device), config.ppo)

@@ -21,8 +21,8 @@ class Task:
     name: str
     summary: str
     character: Callable[[], Character]
-    clips: Path
-    """Folder of demonstrations."""
+    clips: Path | None
+    """Folder of demonstrations; None: recordings that everyone must fetch themselves, found by the task's `data`."""
     trials: TrialPlan
     """How it is tested; the skills of its rules are the task's skills."""
     env: EnvConfig = field(default_factory=EnvConfig)
@@ -30,6 +30,10 @@ class Task:
     """Probabilities and widths; a method decides which parts are on."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
+    data: str = ""
+    """Name of the folder that those recordings are imported into."""
+    device: str = "auto"
+    """Where it trains best."""
     num_envs: int = 2048
     minutes: float = 10.0
     """Default training budget."""

@@ -24,6 +24,9 @@ __all__ = ["FORMAT_VERSION", "Counters", "latest_checkpoint", "load_model", "res
 
 FORMAT_VERSION = 1
 _KEEP = 2
+_MAX_WORLDS = 32 * 2**20
+"""Bytes of world states that a checkpoint holds at most. Thousands of worlds with their histories would be hundreds of
+times larger than the networks; a run resumed without them begins new episodes."""
 
 
 @dataclass
@@ -112,9 +115,12 @@ def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
         for name, optimiser in _optimisers(ppo).items():
             _restore_optimiser(optimiser, _below(tensors, name))
         ppo.env.sampler.load_state_dict(_below(tensors, "sampler"))
-        ppo.env.restore(_below(tensors, "env"))
-        ppo.observation = tensors["observation"].to(ppo.env.device)
+        if "observation" in tensors:
+            ppo.env.restore(_below(tensors, "env"))
+            ppo.observation = tensors["observation"].to(ppo.env.device)
         torch.set_rng_state(tensors["random_state"])
+        if "cuda_random_state" in tensors and ppo.env.device.type == "cuda":
+            torch.cuda.set_rng_state(tensors["cuda_random_state"], ppo.env.device)
     except (KeyError, RuntimeError) as problem:
         raise CheckpointError(f"{path}: does not fit this run: {problem}") from None
     ppo.kl_factor = state["kl_factor"]
@@ -131,13 +137,16 @@ def _history_shape(ppo: PPO) -> dict[str, Any] | None:
 
 def _training_tensors(ppo: PPO) -> dict[str, Tensor]:
     tensors = {"random_state": torch.get_rng_state()}
-    if ppo.observation is not None:
-        tensors["observation"] = ppo.observation
+    if ppo.env.device.type == "cuda":
+        tensors["cuda_random_state"] = torch.cuda.get_rng_state(ppo.env.device)
     for name, optimiser in _optimisers(ppo).items():
         for number, values in optimiser.state_dict()["state"].items():
             tensors |= {f"{name}/{number}/{key}": value for key, value in values.items()}
     tensors |= {f"sampler/{key}": value for key, value in ppo.env.sampler.state_dict().items()}
-    return tensors | {f"env/{key}": value for key, value in ppo.env.snapshot().items()}
+    worlds = {f"env/{key}": value for key, value in ppo.env.snapshot().items()}
+    if ppo.observation is None or sum(value.nbytes for value in worlds.values()) > _MAX_WORLDS:
+        return tensors
+    return tensors | worlds | {"observation": ppo.observation}
 
 
 def _optimisers(ppo: PPO) -> dict[str, torch.optim.Optimizer]:

@@ -3,6 +3,7 @@
 Shape letters: H steps of a rollout, E environments, M samples of a minibatch, A actions.
 """
 
+import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ class PPOConfig:
     """Step size at the end of the budget, reached linearly; None keeps it."""
     target_kl: float | None = None
     """Adapt the step size so that each update moves the policy by about this divergence; None switches it off."""
+    max_learning_rate: float | None = None
+    """The largest step size that `target_kl` may choose; None allows a hundred times the one at the start."""
     sigma: float = 0.055
     """Standard deviation of exploration; not learned (the paper calls it variance, the release uses it as σ)."""
     sigma_final: float | None = None
@@ -124,6 +127,11 @@ class PPO:
         self._beside = ThreadPoolExecutor(1) if env.device.type == "cpu" else None
 
     @property
+    def _max_factor(self) -> float:
+        largest = self.config.max_learning_rate
+        return math.inf if largest is None else largest / self.config.learning_rate
+
+    @property
     def samples_per_update(self) -> int:
         """Environment steps in one update."""
         return self.config.horizon * self.env.num_envs
@@ -135,16 +143,18 @@ class PPO:
         rate = _anneal(config.learning_rate, config.learning_rate_final, progress) * self.kl_factor
         if self.observation is None:
             self.observation = self.env.reset()
-        sampling = self.env.sampling_seconds
+        sampling, clock = self.env.sampling_seconds, self._time()
         rollout = self.collect(self.observation, sigma)
         sampling = self.env.sampling_seconds - sampling
+        if self.env.device.type != "cpu":
+            self.seconds["simulation"] += self._time() - clock  # and inference, and the choice of starts
         self.seconds["simulation"] -= sampling
         self.seconds["augmentation"] += sampling
         clock = time.perf_counter()
         metrics = self.improve(rollout, sigma, rate, self._entropy_weight(progress))
-        self.seconds["learning"] += time.perf_counter() - clock
+        self.seconds["learning"] += self._time() - clock
         if config.target_kl is not None:
-            self.kl_factor = _adapt(self.kl_factor, metrics["kl"], config.target_kl)
+            self.kl_factor = min(_adapt(self.kl_factor, metrics["kl"], config.target_kl), self._max_factor)
         return metrics | {"learning_rate": rate}
 
     @torch.no_grad()
@@ -187,12 +197,19 @@ class PPO:
                 value = model.value(model.normaliser(result.final_observation))
                 rollout.bootstrap[step, result.finished] = value * result.continues[result.finished]
             observation = result.observation
-            self.seconds["simulation"] += simulated - acted
-            self.seconds["inference"] += acted - clock + time.perf_counter() - simulated
+            if device.type == "cpu":  # elsewhere these would only say how long it takes to ask for something
+                self.seconds["simulation"] += simulated - acted
+                self.seconds["inference"] += acted - clock + time.perf_counter() - simulated
         rollout.last_observation = model.normaliser(observation)
         self.observation = observation
         model.normaliser.update(torch.cat(raw))
         return rollout
+
+    def _time(self) -> float:
+        """Now, when everything asked for has been done."""
+        if self.env.device.type == "cuda":
+            torch.cuda.synchronize(self.env.device)
+        return time.perf_counter()
 
     def _entropy_weight(self, progress: float) -> float:
         config, rise = self.config, 0.05

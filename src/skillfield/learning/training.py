@@ -43,7 +43,7 @@ class TrainingStatus:
     skill_reward: dict[str, float]
     seconds: dict[str, float]  # this session's time by where it went
     samples_per_second: float  # since this session began
-    diverged: int
+    engine: dict[str, int]  # what went wrong in the simulation so far, by name
     note: str = ""
 
 
@@ -80,7 +80,7 @@ def train_loop(
                     skill_reward=_skill_reward(ppo),
                     seconds=dict(ppo.seconds),
                     samples_per_second=(counters.samples - samples_before) / (now - began),
-                    diverged=ppo.env.engine.num_diverged,
+                    engine=ppo.env.engine.counters(),
                     note=note,
                 )
             )

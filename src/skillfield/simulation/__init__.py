@@ -1,7 +1,7 @@
 """Where characters are simulated: one contract, one engine per kind of machine. Knows nothing of rewards or clips."""
 
-from skillfield.simulation.choice import make_engine
+from skillfield.simulation.choice import choose_device, make_engine
 from skillfield.simulation.cpu import CpuEngine
 from skillfield.simulation.engine import DivergedWorld, Engine, SimulationState
 
-__all__ = ["CpuEngine", "DivergedWorld", "Engine", "SimulationState", "make_engine"]
+__all__ = ["CpuEngine", "DivergedWorld", "Engine", "SimulationState", "choose_device", "make_engine"]

@@ -9,28 +9,35 @@ from skillfield.errors import DeviceError
 from skillfield.simulation.cpu import CpuEngine
 from skillfield.simulation.engine import Engine
 
-__all__ = ["make_engine"]
+__all__ = ["choose_device", "make_engine"]
 
 _KINDS = ("auto", "cpu", "cuda")
 
 
-def make_engine(character: Character, num_envs: int, device: str = "auto", threads: int = 0) -> Engine:
-    """E worlds of a character on a device.
+def choose_device(device: str = "auto") -> torch.device:
+    """Where to simulate and learn.
 
     device: `cpu`; `cuda`, or `cuda:1` for the second GPU; `auto` takes a GPU where PyTorch and Warp both see one.
-    threads: of the CPU engine; 0 takes every core.
     """
     kind = device.split(":")[0]
     if kind not in _KINDS:
         raise DeviceError(f"unknown device '{device}'; known: auto, cpu, cuda, cuda:0, cuda:1, …")
+    if kind == "cpu":
+        return torch.device("cpu")
     missing = _why_no_gpu(device)
     if kind == "cuda" and missing:
         raise DeviceError(f"device '{device}' was asked for, but {missing}")
-    if kind == "cpu" or missing:
+    return torch.device("cpu") if missing else torch.device(device if ":" in device else "cuda:0")
+
+
+def make_engine(character: Character, num_envs: int, device: str = "auto", threads: int = 0) -> Engine:
+    """E worlds of a character on a device. threads: of the CPU engine; 0 takes every core."""
+    chosen = choose_device(device)
+    if chosen.type == "cpu":
         return CpuEngine(character, num_envs, threads)
     from skillfield.simulation.gpu import WarpEngine  # an optional extra
 
-    return WarpEngine(character, num_envs, "cuda" if kind == "auto" else device)
+    return WarpEngine(character, num_envs, chosen)
 
 
 def _why_no_gpu(device: str) -> str:

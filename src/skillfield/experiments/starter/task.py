@@ -59,6 +59,7 @@ def starter() -> Task:
             sigma_final=0.04,
             bound_weight=2.0,
         ),
+        device="cpu",
         num_envs=512,
         minutes=3.0,
     )

@@ -1,0 +1,69 @@
+"""BallPlay-M: a humanoid learns five basketball skills from six motion-capture clips of one to three seconds."""
+
+from dataclasses import replace
+from functools import partial
+
+from skillfield.characters.humanoid import humanoid
+from skillfield.evaluation.court import CourtDribbleRule, LayupRule, ShotRule
+from skillfield.evaluation.metrics import TrialPlan
+from skillfield.experiments.task import Task
+from skillfield.imitation import EnvConfig
+from skillfield.learning.history_encoder import EncoderConfig
+from skillfield.learning.ppo import PPOConfig
+from skillfield.reference import Augmentation
+
+__all__ = ["ballplay", "ballplay_full_hands", "ballplay_paper"]
+
+_SHOT_APEX = 2.94
+"""Metres: the ball's greatest height in the shipped shot."""
+
+
+def ballplay() -> Task:
+    """Fingers fused, thousands of worlds, large batches: what reaches the paper's figures in minutes on one GPU."""
+    return Task(
+        name="ballplay",
+        summary="a humanoid and a basketball: three dribbles, layup, shot, from motion capture (GPU, minutes)",
+        character=partial(humanoid, "fused"),
+        clips=None,
+        data="ballplay",
+        trials=TrialPlan(
+            rules={
+                "dribble_forward": CourtDribbleRule(),
+                "dribble_left": CourtDribbleRule(),
+                "dribble_right": CourtDribbleRule(),
+                "layup": LayupRule(),
+                "shot": ShotRule(apex=_SHOT_APEX),
+            },
+        ),
+        env=EnvConfig(),
+        augmentation=Augmentation(velocity=0.1),
+        encoder=EncoderConfig(channels=(64, 32, 16), stride=3, horizons=(1, 8, 16, 32), noise=0.01, drift=0.01),
+        ppo=PPOConfig(minibatch=65536, epochs=4, learning_rate=1e-4, target_kl=0.03, max_learning_rate=3e-4),
+        num_envs=8192,
+        minutes=20.0,
+    )
+
+
+def ballplay_full_hands() -> Task:
+    """The same with every finger moving: 168 degrees of freedom, as the recordings have them."""
+    return replace(
+        ballplay(),
+        name="ballplay-full-hands",
+        summary="the same with all fingers (GPU, slower)",
+        character=partial(humanoid, "full"),
+        minutes=60.0,
+    )
+
+
+def ballplay_paper() -> Task:
+    """The paper's own settings on our engines: all fingers, 2048 worlds, small steps, its encoder and similarity."""
+    return replace(
+        ballplay_full_hands(),
+        name="ballplay-paper",
+        summary="the paper's own settings (GPU, many hours)",
+        augmentation=Augmentation(),
+        encoder=EncoderConfig(),
+        ppo=PPOConfig(),
+        num_envs=2048,
+        minutes=24 * 60.0,
+    )

@@ -1,0 +1,47 @@
+"""Demonstrations that are not shipped: where they lie once they are imported, and how to get them."""
+
+import os
+from pathlib import Path
+
+from skillfield.clips import Clip, load_clips
+from skillfield.errors import ClipError
+from skillfield.experiments.task import Task
+
+__all__ = ["clip_folder", "default_folder", "task_clips"]
+
+_HOW = """fetch the public recordings and import them once:
+  git clone https://github.com/Ingrid789/SkillMimic-V2
+  skillfield data import {name} SkillMimic-V2/skillmimic/data/motions/BallPlay-M --out {folder}"""
+
+
+def default_folder(name: str) -> Path:
+    """Where recordings are looked for last."""
+    home = Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share"))
+    return home / "skillfield" / name
+
+
+def clip_folder(task: Task, data: Path | None = None) -> Path:
+    """The folder of a task's clips: its own, or `data`, or SKILLFIELD_DATA/NAME, or the default one."""
+    if data is None and task.clips is not None:
+        return task.clips
+    places = [default_folder(task.data)]
+    if "SKILLFIELD_DATA" in os.environ:
+        places.insert(0, Path(os.environ["SKILLFIELD_DATA"]) / task.data)
+    for place in [data] if data is not None else places:
+        if any(place.glob("*.npz")):
+            return place
+    looked = ", ".join(str(place) for place in ([data] if data is not None else places))
+    how = _HOW.format(name=task.data or "ballplay", folder=default_folder(task.data or "ballplay"))
+    raise ClipError(f"task '{task.name}': no clips (*.npz) in {looked}; {how}")
+
+
+def task_clips(task: Task, data: Path | None = None) -> list[Clip]:
+    """A task's demonstrations. Of recordings, only those of its skills; each skill needs at least one."""
+    folder = clip_folder(task, data)
+    clips = load_clips(folder)
+    if task.clips is None:
+        clips = [clip for clip in clips if clip.skill in task.skills]
+        missing = [skill for skill in task.skills if skill not in {clip.skill for clip in clips}]
+        if missing:
+            raise ClipError(f"{folder}: no clip of {missing}, which task '{task.name}' is to learn")
+    return clips
