@@ -27,6 +27,7 @@ class MetricsLog:
         self._path = self._folder / METRICS_FILE
         self._file: IO[str] | None = None
         self._writer: SummaryWriter | None = None
+        self._wanted = True
         self._forget_from: int | None = None
 
     def write(self, samples: int, values: Mapping[str, float]) -> None:
@@ -41,14 +42,20 @@ class MetricsLog:
             self._file.flush()
         except OSError as problem:
             raise SkillfieldError(f"{self._path}: cannot be written: {problem.strerror or problem}") from None
-        if self._writer is None:
-            # imported here because it takes longer than everything else in this file
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._writer = SummaryWriter(str(self._folder / TENSORBOARD_FOLDER), purge_step=self._forget_from)
+        if self._writer is None and self._wanted:
+            self._open_writer()
         for name, value in values.items():
-            if math.isfinite(value):
+            if self._writer is not None and math.isfinite(value):
                 self._writer.add_scalar(name, value, samples)
+
+    def _open_writer(self) -> None:
+        """TensorBoard, where it is installed; its import takes longer than everything else in this file."""
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            self._wanted = False  # metrics.jsonl has it all
+            return
+        self._writer = SummaryWriter(str(self._folder / TENSORBOARD_FOLDER), purge_step=self._forget_from)
 
     def rewind(self, samples: int) -> None:
         """Forget what was measured after so many samples: a resumed run measures it again."""

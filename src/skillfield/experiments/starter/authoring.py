@@ -100,9 +100,9 @@ _HIGH = Dribble(release=0.62, catch=0.80, peak=0.95, push_speed=4.4)
 def author_clean() -> dict[str, Motion]:
     """The five skills, physically consistent."""
     return {
-        "dribble_forward": _dribble(_FORWARD, direction=(1.0, 0.0), seconds=1.25, first_phase=0.05),
-        "dribble_left": _dribble(_LOW, direction=(0.0, 1.0), seconds=1.15, first_phase=0.20),
-        "dribble_right": _dribble(_HIGH, direction=(0.0, -1.0), seconds=1.40, first_phase=0.35),
+        "dribble_forward": _dribble(_FORWARD, direction=(1.0, 0.0), seconds=1.85, first_phase=0.05),
+        "dribble_left": _dribble(_LOW, direction=(0.0, 1.0), seconds=1.75, first_phase=0.20),
+        "dribble_right": _dribble(_HIGH, direction=(0.0, -1.0), seconds=2.0, first_phase=0.35),
         "hold": _hold(seconds=1.15),
         "toss": _toss(still_seconds=0.5),
     }
