@@ -35,7 +35,7 @@ class RunExperiment:
     """Which task."""
     seeds: int = 3
     """Runs per method."""
-    samples: int = 6_000_000
+    samples: int = 5_000_000
     """Training samples per run."""
     trials: int = 256
     """Test executions per skill and per ordered pair of skills."""

@@ -32,12 +32,12 @@ def starter() -> Task:
             start_before={"toss": 0.4},
         ),
         env=EnvConfig(
-            weights=TrackingWeights(position=30.0, rotation=3.0, object_position=5.0, relative=30.0),
+            weights=TrackingWeights(position=30.0, rotation=3.0, velocity=0.3, object_position=5.0, relative=30.0),
             contact_weights=(2.0, 2.0, 2.0),
             termination=Termination(min_root_height=None),
         ),
         augmentation=Augmentation(
-            p_external=0.2, p_neighbour=0.15, frame_sharpness=4.0, skill_sharpness=3.0, velocity=0.1, margin=0.1
+            p_external=0.1, p_neighbour=0.1, frame_sharpness=4.0, skill_sharpness=3.0, velocity=0.1, margin=0.1
         ),
         encoder=EncoderConfig(
             channels=(16, 16, 8),
@@ -58,6 +58,7 @@ def starter() -> Task:
             sigma=0.08,
             sigma_final=0.04,
             bound_weight=2.0,
+            by_skill=True,
         ),
         device="cpu",
         num_envs=512,

@@ -39,7 +39,10 @@ class WarpEngine(Engine):
     ) -> None:
         wp.config.log_level = wp.LOG_WARNING
         wp.init()
-        warp_device = wp.device_from_torch(torch.device(device))
+        device = torch.device(device)
+        if device.type == "cuda" and device.index is None:
+            device = torch.device("cuda", torch.cuda.current_device())
+        warp_device = wp.device_from_torch(device)
         self.character, self.num_envs = character, num_envs
         self.device = torch.device(wp.device_to_torch(warp_device))  # with its number
         host_model = for_warp(character.model)
@@ -68,7 +71,7 @@ class WarpEngine(Engine):
         self._time, self._counts = wp.to_torch(data.time), wp.to_torch(self._counters)
         self.state = self._views()
 
-        workspace = Workspace(self.device)
+        self._workspace = workspace = Workspace(self.device)  # the recordings use its memory as long as they live
         self._refresher.choose(torch.arange(num_envs, device=self.device))
         self._refresh = Replay(self._refresher.run, self.device, workspace)
         self._step = Replay(self._simulate, self.device, workspace)
