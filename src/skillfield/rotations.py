@@ -25,7 +25,7 @@ _SMALL = 1e-8
 
 def quat_conjugate(q: Tensor) -> Tensor:
     """The inverse of a unit quaternion."""
-    return q * q.new_tensor([1.0, -1.0, -1.0, -1.0])
+    return torch.cat((q[..., :1], -q[..., 1:]), dim=-1)
 
 
 def quat_multiply(a: Tensor, b: Tensor) -> Tensor:
@@ -121,12 +121,14 @@ def heading_cos_sin(q: Tensor) -> Tensor:
     flat = torch.stack((1 - 2 * (y * y + z * z), 2 * (x * y + w * z)), dim=-1)
     length = flat.norm(dim=-1, keepdim=True)
     # an x axis that points straight up heads nowhere: call it ahead, so that the result is always a turn
-    return torch.where(length > 1e-6, flat / length.clamp_min(1e-6), flat.new_tensor([1.0, 0.0]))
+    ahead = torch.stack((torch.ones_like(w), torch.zeros_like(w)), dim=-1)
+    return torch.where(length > 1e-6, flat / length.clamp_min(1e-6), ahead)
 
 
 def rotate_heading_inverse(cos_sin: Tensor, v: Tensor) -> Tensor:
     """Turn world vectors by minus the heading, so that x points ahead."""
-    return rotate_about_z(cos_sin * cos_sin.new_tensor([1.0, -1.0]), v)
+    c, s = cos_sin.unbind(-1)
+    return rotate_about_z(torch.stack((c, -s), dim=-1), v)
 
 
 def quat_about_z(cos_sin: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ def observe(
     floor is where it is, whatever the character does.
     """
     origin = root_pos_w.unsqueeze(1)
-    on_ground = origin * origin.new_tensor([1.0, 1.0, 0.0])
+    on_ground = torch.cat((origin[..., :2], torch.zeros_like(origin[..., 2:])), dim=-1)
     body_x, body_z = axes_xz(body_quat_w)
     object_x, object_z = axes_xz(object_quat_w)
     vectors = torch.cat(
