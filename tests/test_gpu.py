@@ -75,6 +75,8 @@ def test_a_shaken_ball_agrees_for_a_hundred_steps(hand_character: Character) -> 
     phase, start = torch.linspace(0, 3, 8), gripping(8)
     for engine in engines:
         engine.reset(torch.arange(8), start, torch.zeros(8, 13))
+    assert float(engines[1].state.contact_force_w.norm(dim=-1).max()) > 1.0
+    assert largest_difference(engines, ("contact_force_w",)) < 1e-3
     touched = 0.0
     for step in range(100):
         targets = start[:, :7] + 0.02 * torch.randn(8, 7)
@@ -117,20 +119,26 @@ def test_a_falling_humanoid_agrees_for_a_hundred_steps(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_every_step_of_a_flailing_humanoid_agrees() -> None:
-    """From any state of the CPU engine, one step of the GPU engine leads to the same state: no error can hide."""
-    who = character("humanoid_fused")
+@pytest.mark.parametrize("name", ["humanoid_fused", "humanoid"])
+def test_every_step_of_a_flailing_humanoid_agrees(name: str) -> None:
+    """From any state of the CPU engine, one step of the GPU engine leads to the same state: no error can hide.
+
+    Nine of ten steps agree to the precision of float32; in the tenth a solver may run out of iterations.
+    """
+    who = character(name)
     engines = both(who, 4)
     qpos, qvel = stumbling(who, 4)
     engines[1].reset(torch.arange(4), qpos, qvel)
     targets = DrivePositions(who.model)(qpos)
+    apart = []
     for _ in range(60):
         engines[0].restore(engines[1].snapshot())
         wild = targets + 0.3 * torch.randn_like(targets)
         for engine in engines:
             engine.step(wild)
-        assert largest_difference(engines, POSITIONS) < 3e-5
-        assert largest_difference(engines, ("qvel",)) < 8e-3
+        apart.append(largest_difference(engines, ("qvel",)))
+        assert largest_difference(engines, POSITIONS) < 1e-3
+    assert np.quantile(apart, 0.9) < 1e-4
 
 
 @pytest.mark.parametrize(
@@ -262,7 +270,13 @@ def test_a_solver_out_of_iterations_is_counted() -> None:
     engine = WarpEngine(who, 2, "cpu")
     engine.reset(torch.arange(2), gripping(2), torch.zeros(2, 13))
     engine.step(gripping(2)[:, :7] + 0.1)
-    assert engine.counters()["solver_limit"] >= 2
+    count = engine.counters()["solver_limit"]
+    assert count >= 2
+    dropped = gripping(2)
+    dropped[:, 7] = 1.0
+    engine.reset(torch.arange(2), dropped, torch.zeros(2, 13))
+    engine.step(dropped[:, :7])
+    assert engine.counters()["solver_limit"] == count  # counted once, and forgotten
 
 
 def test_what_warp_cannot_simulate_is_refused(walker_xml: str) -> None:

@@ -306,6 +306,7 @@ def test_the_three_pairs_of_the_contact_graph_are_told_apart(make_engine: MakeEn
     qpos[2, elbow] = torch.pi  # the palm against the torso
     reset_all(engine, qpos)
     assert engine.state.contact_pairs.tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    assert float(engine.state.contact_force_w[0, 0, 2]) < -1.0  # the box lies on the palm
 
 
 def test_actuators_may_drive_sites(make_engine: MakeEngine) -> None:
@@ -415,12 +416,16 @@ def test_undefined_targets_are_a_divergence(make_engine: MakeEngine) -> None:
     assert engine.state.diverged.tolist() == [False, True]
 
 
-def test_the_last_states_of_an_exploded_world_can_be_replayed(make_engine: MakeEngine) -> None:
+@pytest.mark.parametrize("masked", [False, True], ids=["numbered", "masked"])
+def test_the_last_states_of_an_exploded_world_can_be_replayed(make_engine: MakeEngine, masked: bool) -> None:
     """The record begins at the last reset, ends with the fatal targets, and replays step by step to the explosion."""
     engine = make_engine(2)
     reset_all(engine, poses(PRESSED, 2))
     engine.step(hold(2))
-    engine.reset(torch.tensor([1]), poses(PRESSED), torch.zeros(1, 13))
+    if masked:
+        engine.reset_where(torch.tensor([False, True]), poses(PRESSED, 2), torch.zeros(2, 13))
+    else:
+        engine.reset(torch.tensor([1]), poses(PRESSED), torch.zeros(1, 13))
     for step in range(4):
         wild = hold(2) + 0.1 * torch.randn(2, 7)
         wild[1] = 1e8 if step == 3 else wild[1]

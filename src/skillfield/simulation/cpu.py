@@ -87,10 +87,9 @@ class CpuEngine(Engine):
         shown = self.state
         self._roll_back(np.flatnonzero(broken), slot)
         self.state = self._read()
-        # A broken world holds what was shown before the step, its contacts included.
+        # A broken world holds what was shown before the step, its contact forces included.
         where = torch.from_numpy(broken)
         self.state.contact_force_w[where] = shown.contact_force_w[where].nan_to_num(0.0, 0.0, 0.0)
-        self.state.contact_pairs[where] = shown.contact_pairs[where]
 
     def counters(self) -> dict[str, int]:
         return {"diverged": self._num_diverged}

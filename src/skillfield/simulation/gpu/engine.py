@@ -145,13 +145,13 @@ class WarpEngine(Engine):
             mjw.step(self._model, data)
             count_limits(data, self._worlds, self._counters)
         self._past.find_broken(self._broken, self._intact)
-        # Forces are those of the last physics step. A broken world keeps the contacts from before the policy step.
+        # Forces are those of the last physics step. A broken world keeps the ones from before the policy step.
         self._readout.forces(self._model, data, self._intact, self._contact_ids)
         self._readout.forget_nonsense(self._broken)
         self._past.roll_back(self._broken, self._counters)
         self._read_poses()
         mjw.collision(self._model, data)
-        self._readout.touching(data, self._intact)
+        self._readout.touching(data, self._worlds)
 
     def _read_poses(self) -> None:
         """Device work: body poses and velocities of the present state, not one physics step old."""

@@ -42,7 +42,6 @@ def _fill_slots(
     slot_qpos: wp.array2d[float],
     slot_qvel: wp.array2d[float],
     slot_ctrl: wp.array2d[float],
-    slot_warmstart: wp.array2d[float],
 ) -> None:
     """Lay the next of the chosen worlds into the slots; slots left over rest.  [S, W] threads"""
     slot, column = wp.tid()
@@ -63,7 +62,6 @@ def _fill_slots(
             slot_qvel[slot, column - nq] = qvel[world, column - nq]
         else:
             slot_qvel[slot, column - nq] = 0.0
-        slot_warmstart[slot, column - nq] = 0.0
     elif world >= 0:
         slot_ctrl[slot, column - nq - nv] = ctrl[world, column - nq - nv]
     else:
@@ -142,7 +140,7 @@ class Refresher:
             _fill_slots,
             dim=(slots.nworld, sum(array.shape[1] for array in (data.qpos, data.qvel, data.ctrl))),
             inputs=[self._chosen, self._num_chosen, self._first, self._rest, data.qpos, data.qvel, data.ctrl],
-            outputs=[self._world_of, slots.qpos, slots.qvel, slots.ctrl, slots.qacc_warmstart],
+            outputs=[self._world_of, slots.qpos, slots.qvel, slots.ctrl],
         )
         self._forward()
         wp.launch(
