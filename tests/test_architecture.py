@@ -143,3 +143,11 @@ def test_a_module_says_what_it_is_for(path: Path) -> None:
     """Every module with anything in it opens with a sentence that a colleague would say aloud."""
     tree = ast.parse(path.read_text())
     assert ast.get_docstring(tree) or not tree.body
+
+
+def test_nothing_in_a_rollout_sends_host_numbers_to_the_device() -> None:
+    """`tensor.new_tensor([…])` copies from the host, and a GPU waits for it, at every step."""
+    hot = [*sorted((SOURCE / "imitation").glob("*.py")), SOURCE / "rotations.py"]
+    assert len(hot) > 4
+    for path in hot:
+        assert "new_tensor(" not in path.read_text(), path
