@@ -12,7 +12,7 @@ from skillfield.experiments.tasks import starter
 from skillfield.reporting.filming import film_skill
 from skillfield.reporting.scene import SceneRenderer
 
-WIDTH, HEIGHT, FRAMES, EVERY = 300, 300, 4, 6
+WIDTH, HEIGHT, FRAMES = 300, 300, 4
 
 
 def main(run: Path) -> None:
@@ -20,10 +20,10 @@ def main(run: Path) -> None:
     task, config, model = starter(), load_config(run), load_policy(run)
     env = env_factory(task, config, model)(1)
     rows = []
-    for skill in ("dribble_forward", "dribble_right", "hold"):
+    for skill, first, every in (("dribble_forward", 4, 6), ("dribble_right", 4, 6), ("toss", 14, 7)):
         with SceneRenderer(env.engine.character, WIDTH, HEIGHT, fps=30) as renderer:
             pictures = film_skill(env, model, renderer, skill, 4.0, start_frame=8)
-            rows.append(np.concatenate(list(islice(pictures, 4, 4 + FRAMES * EVERY, EVERY)), axis=1))
+            rows.append(np.concatenate(list(islice(pictures, first, first + FRAMES * every, every)), axis=1))
     Image.fromarray(np.concatenate(rows)).save(Path(__file__).parent / "images" / "starter.png", optimize=True)
 
 

@@ -103,7 +103,7 @@ class TossRule(SuccessRule):
     """Shortest rest before the throw that counts."""
     max_still_seconds: float
     """Longest."""
-    min_range: float = 0.5
+    min_range: float = 0.4
     """Metres that the ball must fly ahead (x) from where it left the hand, within `flight_seconds`, untouched."""
     max_sideways: float = 0.5
     """Metres that it may go to the side."""
