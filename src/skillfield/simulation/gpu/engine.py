@@ -39,12 +39,10 @@ class WarpEngine(Engine):
     ) -> None:
         wp.config.log_level = wp.LOG_WARNING
         wp.init()
-        device = torch.device(device)
-        if device.type == "cuda" and device.index is None:
-            device = torch.device("cuda", torch.cuda.current_device())
-        warp_device = wp.device_from_torch(device)
-        self.character, self.num_envs = character, num_envs
-        self.device = torch.device(wp.device_to_torch(warp_device))  # with its number
+        self.character, self.num_envs, self.device = character, num_envs, torch.device(device)
+        if self.device.type == "cuda" and self.device.index is None:
+            self.device = torch.device("cuda", torch.cuda.current_device())
+        warp_device = wp.device_from_torch(self.device)
         host_model = for_warp(character.model)
         self.buffers = (buffers or Buffers()).resolved(character.model, num_envs)
         if self.device.type == "cuda":
