@@ -802,7 +802,7 @@ def test_no_treatment_enters_the_figures(
     assert statistics.steps.tolist() == [4.0, 3.0]
     assert float(statistics.reward.sum() / 7) == pytest.approx(mean, abs=1e-5)
     heard: list[float] = []
-    monkeypatch.setattr(env.sampler, "record", lambda clip, frame, reward: heard.extend(reward.tolist()))
+    monkeypatch.setattr(env.sampler, "record", lambda clip, frame, reward, ended: heard.extend(reward[ended].tolist()))
     env.motion.length[:] = 9  # the episodes end three steps after frame 5
     begin(env, [0] * 5, [5] * 5, masked=[2] * 5)
     for _ in range(5):
@@ -817,7 +817,7 @@ def test_a_gap_in_the_clip_makes_no_start_hard(
     env = make_env([missing(make_clip(12), [4, 5, 6])], num_envs=1, puppet=True)
     follow_first_clip(env)
     heard: list[float] = []
-    monkeypatch.setattr(env.sampler, "record", lambda clip, frame, reward: heard.extend(reward.tolist()))
+    monkeypatch.setattr(env.sampler, "record", lambda clip, frame, reward, ended: heard.extend(reward[ended].tolist()))
     begin(env, [0], [1], masked=[2])
     for _ in range(12):
         env.step(torch.zeros(1, env.num_actions))

@@ -146,7 +146,7 @@ def test_each_trial_is_judged_by_the_rule_of_what_it_was_to_do(
 ) -> None:
     """Rates are shares of what the target skill's rule calls a success, also when trials come in several batches."""
     make_env, model = scene
-    monkeypatch.setattr("skillfield.evaluation.metrics._BATCH", 64)
+    monkeypatch.setattr("skillfield.evaluation.metrics._BATCH", {"cpu": 64})
     judge = Judge(make_env, model, PLAN, 50, seed=0)
     judged = {(skill, skill): won for skill, won in judge.success().items()} | judge.transitions()
     place = torch.cat([starts.qpos[:, 0] for starts, _ in trials])

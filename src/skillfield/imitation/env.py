@@ -44,9 +44,9 @@ class EnvConfig:
     """What counts as a failure."""
     episode_length: int = 60
     """Longest episode in policy steps (paper, T)."""
-    masked: Literal["zero", "mean", "skip"] = "zero"
-    """What a masked step is worth: nothing; the mean of the scored environments on its clip (released code); or
-    nothing, and the learner leaves it out of its losses."""
+    masked: Literal["zero", "mean", "skip"] = "skip"
+    """What a masked step is worth: nothing (zero); the mean of the scored environments on its clip (mean, released
+    code); or nothing, and the learner leaves it out of its losses (skip)."""
     clip_end: Literal["auto", "continue", "stop"] = "auto"
     """What the learner may expect after a clip's last frame: more of the same, nothing, or (auto) more where the
     last state has been seen before in the skill (a dribble, a hold) and nothing where it has not (a throw)."""
