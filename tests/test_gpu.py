@@ -359,7 +359,7 @@ def test_what_is_missing_is_named(
         assert isinstance(make_engine(hand_character, 2, "auto"), CpuEngine)
 
 
-@pytest.mark.parametrize(("device", "taken"), [("auto", "cuda"), ("cuda", "cuda"), ("cuda:1", "cuda:1")])
+@pytest.mark.parametrize(("device", "taken"), [("auto", "cuda:0"), ("cuda", "cuda:0"), ("cuda:1", "cuda:1")])
 def test_a_gpu_is_taken_where_both_see_one(
     hand_character: Character, monkeypatch: pytest.MonkeyPatch, device: str, taken: str
 ) -> None:
@@ -369,7 +369,7 @@ def test_a_gpu_is_taken_where_both_see_one(
     monkeypatch.setattr(wp, "is_cuda_available", lambda: True)
     engine: Callable[..., SimpleNamespace] = lambda *arguments: SimpleNamespace(arguments=arguments)  # noqa: E731
     monkeypatch.setattr(gpu, "WarpEngine", engine)
-    assert vars(make_engine(hand_character, 5, device))["arguments"] == (hand_character, 5, taken)
+    assert vars(make_engine(hand_character, 5, device))["arguments"] == (hand_character, 5, torch.device(taken))
 
 
 def test_nobody_needs_warp_who_has_no_gpu() -> None:

@@ -53,8 +53,8 @@ class Buffers:
         contacts = min(_most_contacts(model), max(_PLENTY, _num_touching(model)))
         contacts = max(1, contacts) if self.contacts is None else self.contacts
         rows = _rows_per_contact(model)
-        constraints = max(1, contacts * rows * 3 // 2 + _other_rows(model))  # not shared: room for the busiest world
-        constraints = constraints if self.constraints is None else self.constraints
+        busiest = max(contacts, min(_most_contacts(model), contacts * 3 // 2))  # rows are not shared among the worlds
+        constraints = max(1, busiest * rows + _other_rows(model)) if self.constraints is None else self.constraints
         slots = max(256, num_envs // 8) if self.reset_worlds is None else self.reset_worlds
         for name, value in (("contacts", contacts), ("constraints", constraints), ("reset_worlds", slots)):
             if value < 1:
