@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from skillfield.errors import ConfigError
 from skillfield.evaluation import Evaluation, evaluate_policy
 from skillfield.experiments.run import RunConfig, build_env, build_motion, build_ppo, load_config, preset, save_config
+from skillfield.experiments.shipped import is_shipped, run_folder
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task as find_task
 from skillfield.files import atomic_file, write_json
@@ -103,11 +104,12 @@ def evaluate(
 ) -> Evaluation:
     """Measure the newest checkpoint of a run; the result is also written to `evaluation.json` in its folder.
 
+    run: its folder, or the name of a shipped policy (whose folder stays as it is).
     task: the `Task` that it was trained on, if it was one of your own.
     device: cpu, cuda or auto; what suits the task if not given. It need not be the one that it was trained on.
     data: folder of imported recordings, if they lie elsewhere than in training.
     """
-    run = Path(run)
+    run = run_folder(run)
     config = load_config(run)
     if data is not None:
         config = replace(config, data=str(data))
@@ -115,14 +117,18 @@ def evaluate(
     model = load_policy(run, task=chosen)
     make_env = env_factory(chosen, config, model, device or chosen.device)
     result = evaluate_policy(make_env, model, chosen.trials, trials, seed)
-    write_json(run / "evaluation.json", result.to_dict())
+    if not is_shipped(run):
+        write_json(run / "evaluation.json", result.to_dict())
     return result
 
 
 def load_policy(run: Path | str, *, task: Task | None = None) -> ActorCritic:
-    """The networks of a run's newest checkpoint; `.act(observation)` gives the mean action."""
+    """The networks of a run's newest checkpoint; `.act(observation)` gives the mean action.
+
+    run: its folder, or the name of a shipped policy.
+    """
     torch.set_num_threads(1)
-    run = Path(run)
+    run = run_folder(run)
     config = load_config(run)
     skills = (task or find_task(config.task)).skills
     model, _ = load_model(latest_checkpoint(run), config.identity(skills))

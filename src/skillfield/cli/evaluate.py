@@ -27,7 +27,7 @@ class Evaluate:
     """
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(name="run")]
-    """Run folder with a checkpoint."""
+    """Run folder with a checkpoint, or the name of a shipped policy, such as starter."""
     trials: int = 256
     """Executions per skill (the paper uses 10,000)."""
     seed: int = 0

@@ -11,6 +11,7 @@ import tyro
 from skillfield.api import env_factory, load_policy
 from skillfield.errors import ConfigError, unknown_name
 from skillfield.experiments.run import load_config
+from skillfield.experiments.shipped import is_shipped, run_folder
 from skillfield.experiments.tasks import task
 from skillfield.reporting.filming import VIDEO_FPS, film_skill
 from skillfield.reporting.scene import SceneRenderer
@@ -24,9 +25,9 @@ class Render:
     """Film a trained policy: each skill in turn, from the start of its demonstration and well beyond its end."""
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(name="run")]
-    """Run folder with a checkpoint."""
+    """Run folder with a checkpoint, or the name of a shipped policy, such as starter."""
     out: Path | None = None
-    """Video to write, .mp4 or .gif; RUN/video.mp4 if not given."""
+    """Video to write, .mp4 or .gif; RUN/video.mp4 (NAME.mp4 here for a shipped policy) if not given."""
     skills: tuple[str, ...] = ()
     """Which skills; all of them if not given."""
     seconds: float = 4.0
@@ -38,8 +39,9 @@ class Render:
 
     def run(self) -> int:
         """Film."""
-        out = self.out or self.run_folder / "video.mp4"
-        film_run(self.run_folder, out, self.skills, self.seconds, self.size, self.ghost)
+        folder = run_folder(self.run_folder)
+        out = self.out or (Path(f"{folder.name}.mp4") if is_shipped(folder) else folder / "video.mp4")
+        film_run(folder, out, self.skills, self.seconds, self.size, self.ghost)
         print(out)
         return 0
 
