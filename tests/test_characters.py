@@ -424,3 +424,14 @@ def test_a_ball_joint_has_no_relative_action(walker_xml: str) -> None:
     relative = Action("shoulder", SHOULDER.actuators, scale=1.0, relative=True)
     with pytest.raises(CharacterError, match="action 'shoulder' is relative"):
         with_actions(walker_xml, relative, Action("elbow", ("elbow",), 1.0)).action_map()
+
+
+def test_actions_that_ask_for_targets(hand_character: Character) -> None:
+    """The way back from targets to actions, where the way there is one to one; relative actions stay zero."""
+    mapping = hand_character.action_map()
+    qpos = torch.zeros(4, hand_character.model.nq)
+    actions = torch.rand(4, mapping.num_actions, generator=torch.Generator().manual_seed(0)) / 10
+    again = mapping.actions(mapping.targets(actions, qpos))
+    absolute = again.abs().sum(dim=0) > 0
+    assert absolute.any()
+    torch.testing.assert_close(again[:, absolute], actions[:, absolute], atol=1e-5, rtol=0)

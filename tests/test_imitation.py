@@ -488,6 +488,7 @@ def test_the_final_observation_is_of_the_episode_that_ended(
     for _ in range(9):
         result = env.step(0.3 * torch.ones(2, env.num_actions))
     assert ended(result) == [0]
+    assert result.final_observation is not None
     assert torch.equal(result.final_observation[0], result.observation[1])  # the twin whose clip goes on
     assert not torch.equal(result.observation[0], result.observation[1])
     assert torch.equal(result.observation, env.observe())
@@ -510,6 +511,7 @@ def test_a_diverged_world_terminates(make_clip: MakeClip, make_env: MakeEnv, beg
     result = env.step(idle(env))
     assert result.terminated.tolist() == [False, True, False]
     assert ended(result) == [1]
+    assert result.final_observation is not None
     for tensor in (result.observation, result.reward, result.final_observation):
         assert bool(tensor.isfinite().all())
     assert env.step(idle(env)).terminated.tolist() == [False, False, False]
@@ -832,3 +834,23 @@ def test_a_root_that_the_character_cannot_reach_is_refused(make_clip: MakeClip, 
     root_quat[12] = (math.cos(0.4), 0.0, 0.0, math.sin(0.4))
     with pytest.raises(ClipError, match=r"cannot take the root pose of frame 12: off by 0.000 m and 0.800 rad"):
         ReferenceMotion([make_clip(root_quat=root_quat)], hand_character, ["sway"])
+
+
+def test_a_demonstration_that_is_lost_for_long_enough_ends_the_episode(
+    make_clip: MakeClip, make_env: MakeEnv, begin: Begin
+) -> None:
+    """After so many steps in a row that earn nothing; a start that is N masked states away has N more."""
+    lost = Termination(min_root_height=None, lost_after=4, lost_reward=2.0)  # nothing ever earns that much
+    env = make_env([make_clip(40)], num_envs=2, config=EnvConfig(termination=lost))
+    begin(env, [0, 0], [5, 5], masked=[0, 3])
+    ended = [env.step(torch.zeros(2, env.num_actions)).terminated.tolist() for _ in range(10)]
+    assert [pair[0] for pair in ended].index(True) == 3
+    assert [pair[1] for pair in ended].index(True) == 3 + 4 + 3 - 1  # masked, allowed, allowed for being masked
+
+
+def test_earning_something_again_in_time_goes_on(make_clip: MakeClip, make_env: MakeEnv, begin: Begin) -> None:
+    """The count begins anew with every step that earns something."""
+    never = Termination(min_root_height=None, lost_after=1, lost_reward=0.0)
+    env = make_env([make_clip(40)], num_envs=2, config=EnvConfig(termination=never))
+    begin(env, [0, 0], [5, 5])
+    assert not any(env.step(torch.zeros(2, env.num_actions)).terminated.any() for _ in range(20))

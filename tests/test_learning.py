@@ -98,6 +98,14 @@ def test_a_time_out_bootstraps_from_its_final_observation_and_a_failure_from_not
     torch.testing.assert_close(result[0], torch.tensor([1 + 0.9 * 5, 1.0]))
 
 
+def test_an_episode_whose_end_was_not_seen_is_cut_off_one_step_earlier() -> None:
+    """The step before bootstraps from the value of the last one, whose own advantage is nothing."""
+    reward, value = torch.tensor([[1.0], [7.0], [9.0]]), torch.tensor([[2.0], [3.0], [4.0]])
+    end = torch.tensor([[False], [True], [False]])
+    result = advantages(reward, value, torch.zeros(1), end, torch.zeros(3, 1), 0.9, 0.95, end)
+    torch.testing.assert_close(result[:2, 0], torch.tensor([1 + 0.9 * 3 - 2, 0.0]))
+
+
 def test_the_clipped_objective_stops_rewarding_large_changes() -> None:
     """A good action gains nothing beyond 1 + ε; a bad one is charged in full."""
     ratio, advantage = torch.tensor([1.5, 0.5, 1.5]), torch.tensor([1.0, 1.0, -1.0])

@@ -146,7 +146,7 @@ def env_factory(
     where = choose_device(device)
     motion = build_motion(chosen, character, where, config.data)
     model.to(where)
-    scored = replace(config, env=replace(config.env, reward="sm"), augmentation=Augmentation())
+    scored = replace(config, env=replace(config.env, reward="sm", clip_end="auto"), augmentation=Augmentation())
     encoder = model.encoder if isinstance(model.encoder, HistoryEncoder) else None
 
     @cache  # a GPU engine takes seconds to make
@@ -185,6 +185,7 @@ def _reporter(log: MetricsLog, shown: Progress | None) -> Callable[[TrainingStat
                 **{f"engine/{name}": float(count) for name, count in status.engine.items()},
                 **status.metrics,
                 **{f"reward/{skill}": value for skill, value in status.skill_reward.items()},
+                **{f"failed/{skill}": value for skill, value in status.skill_failures.items()},
                 **{f"share/{name}": share for name, share in shares.items()},
             }
             log.write(status.counters.samples, values)

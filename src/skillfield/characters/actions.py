@@ -73,6 +73,15 @@ class ActionMap:
         asked = self._neutral + self._scale * actions.clamp(-1.0, 1.0)[:, self._action]
         return (asked + self._relative * qpos[:, self._qpos]).clamp(self._low, self._high)
 
+    def actions(self, targets: Tensor) -> Tensor:
+        """The actions that ask for these targets [E, U], as well as actions can; relative ones stay zero.  [E, A]"""
+        wanted = ((targets - self._neutral) / self._scale).clamp(-1.0, 1.0) * (1.0 - self._relative)
+        drives = torch.zeros(self.num_actions, device=wanted.device).index_add_(
+            0, self._action, torch.ones_like(self._scale)
+        )
+        total = torch.zeros(len(targets), self.num_actions, device=wanted.device).index_add_(1, self._action, wanted)
+        return total / drives.clamp_min(1)
+
 
 def _qpos_address(model: mujoco.MjModel, actuator: int, action: Action) -> int:
     """Where the driven joint's position lies; only a relative action on a slide or hinge reads it."""

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from skillfield.characters import Character
+from skillfield.characters.drives import DrivePositions
 from skillfield.configuration import from_dict, to_dict
 from skillfield.errors import ConfigError
 from skillfield.experiments.methods import method
@@ -22,6 +24,8 @@ from skillfield.learning.networks import ActorCritic
 from skillfield.learning.ppo import PPO, PPOConfig
 from skillfield.learning.training import Budget
 from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion
+from skillfield.reference.looping import looped
+from skillfield.reference.states import StateKinematics
 from skillfield.simulation import choose_device, make_engine
 
 __all__ = [
@@ -106,6 +110,9 @@ def build_env(
     config: RunConfig, motion: ReferenceMotion, character: Character, num_envs: int, encoder: HistoryEncoder | None
 ) -> ImitationEnv:
     """An environment of a run, with any number of worlds, on the device of its demonstrations."""
+    if config.env.clip_end == "loop":
+        states = StateKinematics(character, motion.device)
+        motion = looped(motion, states, config.env.weights, config.env.episode_length)
     sampler = AugmentedSampler(motion, character, config.env.weights, config.augmentation)
     engine = make_engine(character, num_envs, str(motion.device), config.threads)
     return ImitationEnv(engine, sampler, config.env, encoder)
@@ -131,5 +138,12 @@ def build_ppo(config: RunConfig, chosen: Task | None = None) -> PPO:
     torch.manual_seed(config.seed)
     env = build_env(config, motion, character, config.num_envs, encoder)
     spread = config.ppo.sigma if config.ppo.exploration == "learned" else None
-    model = ActorCritic(env.observation_size, env.num_actions, config.ppo.hidden, encoder, spread)
+    first = _mean_action(motion, character) if config.ppo.first_action == "demonstrated" else None
+    model = ActorCritic(env.observation_size, env.num_actions, config.ppo.hidden, encoder, spread, first)
     return PPO(env, model.to(device), config.ppo)
+
+
+def _mean_action(motion: ReferenceMotion, character: Character) -> Tensor:
+    """The action whose targets are, on average, where the demonstrations' joints are.  [A]"""
+    drives, actions = DrivePositions(character.model, motion.device), character.action_map(motion.device)
+    return actions.actions(drives(motion.qpos)).mean(dim=0)

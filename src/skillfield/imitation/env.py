@@ -25,7 +25,7 @@ from skillfield.simulation import Engine, SimulationState
 __all__ = ["EnvConfig", "ImitationEnv", "SkillStatistics", "StepResult"]
 
 
-_CLOCKS = ("clip", "frame", "masked", "progress", "_limit", "_return")
+_CLOCKS = ("clip", "frame", "masked", "progress", "_limit", "_return", "_silent")
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,10 @@ class EnvConfig:
     masked: Literal["zero", "mean", "skip"] = "skip"
     """What a masked step is worth: nothing (zero); the mean of the scored environments on its clip (mean, released
     code); or nothing, and the learner leaves it out of its losses (skip)."""
-    clip_end: Literal["auto", "continue", "stop"] = "auto"
+    clip_end: Literal["auto", "continue", "stop", "loop"] = "auto"
     """What the learner may expect after a clip's last frame: more of the same, nothing, or (auto) more where the
-    last state has been seen before in the skill (a dribble, a hold) and nothing where it has not (a throw)."""
+    last state has been seen before in the skill (a dribble, a hold) and nothing where it has not (a throw). With loop,
+    episodes go on across the end of clips that come round, and the others are treated as with auto."""
     history: HistoryKind = "none"
     """What the policy knows of the past: nothing, an embedding of it, all of it, or the reference time."""
     history_length: int = 60
@@ -68,7 +69,7 @@ class StepResult:
     truncated: Tensor  # [E] bool: out of time or at the clip's end
     continues: Tensor  # [E] bool: truncated, and something could follow: there is a future to bootstrap from
     finished: Tensor | None  # [n] numbers of environments whose episode ended; None where asking would stall a GPU
-    final_observation: Tensor  # [n, obs] what they saw last; [E, obs] what everyone saw, where `finished` is None
+    final_observation: Tensor | None  # [n, obs] what they saw last; None as above: to look twice would be too dear
 
 
 @dataclass
@@ -111,6 +112,7 @@ class ImitationEnv:
         self.clip, self.frame, self.masked, self.progress = (self._longs() for _ in range(4))
         self._limit = self._longs()  # steps after which the episode is out of time
         self._return = torch.zeros(self.num_envs, device=self.device)
+        self._silent = self._longs()  # scored steps in a row that earned nothing
         self.statistics = self._fresh_statistics()
         self.masked_resets = self.device.type != "cpu"  # never ask which episodes ended: that would stall a GPU
         self.sampling_seconds = 0.0  # spent on choosing starts: what augmentation costs
@@ -133,7 +135,7 @@ class ImitationEnv:
         self.progress[envs] = 0
         if self.history is not None:
             self.history.reset(envs, starts.past_row)
-        self._return[envs] = 0.0
+        self._return[envs], self._silent[envs] = 0.0, 0
         self._limit[envs] = self._time_limit(starts)
 
     def start_where(self, ended: Tensor, starts: Starts) -> None:
@@ -142,7 +144,7 @@ class ImitationEnv:
         if self.history is not None:
             self.history.reset_where(ended, starts.past_row)
         zero = torch.zeros_like(self.progress)
-        fresh = (starts.clip, starts.frame, starts.masked, zero, self._time_limit(starts), zero.float())
+        fresh = (starts.clip, starts.frame, starts.masked, zero, self._time_limit(starts), zero.float(), zero)
         for name, value in zip(_CLOCKS, fresh, strict=True):
             setattr(self, name, torch.where(ended, value, getattr(self, name)))
 
@@ -165,6 +167,14 @@ class ImitationEnv:
         )
         return torch.where(scored, self._reward(state, reference, row), 0.0), scored, failure
 
+    def _lost(self, reward: Tensor, scored: Tensor) -> Tensor:
+        """Which environments have followed nothing for too long.  [E] bool"""
+        rule = self.config.termination
+        self._silent = torch.where(scored & (reward < rule.lost_reward), self._silent + 1, 0)
+        if rule.lost_after is None:
+            return torch.zeros_like(scored)
+        return self._silent >= rule.lost_after + self.masked
+
     def _fill_masked(self, reward: Tensor, scored: Tensor) -> Tensor:
         """Give masked steps the mean reward of the scored environments on their clip."""
         clips = self.motion.num_clips
@@ -176,6 +186,7 @@ class ImitationEnv:
         """Act, simulate, compare with the reference one frame on, and reset what has ended."""
         self.advance(actions)
         reward, scored, terminated = self.score()
+        terminated = terminated | self._lost(reward, scored)
         truncated = (self.progress >= self._limit) & ~terminated
         self._return += reward
         self._count(reward, scored, terminated, truncated)
@@ -185,17 +196,18 @@ class ImitationEnv:
         at_end = self.frame + self.progress - self.masked >= self.motion.length[self.clip] - 1
         continues = truncated & (self._goes_on[self.clip] | ~at_end)
 
-        observation = self.observe()
         ended = terminated | truncated
-        if not self.masked_resets:
+        finished = final = None
+        if self.masked_resets:
+            self.sampler.record(self.clip, self.frame, self._mean_return(), ended)
+            self.start_where(ended, self.sampler.sample_where(ended))
+            observation = self.observe()
+        else:
+            observation = self.observe()
             finished = torch.nonzero(ended).squeeze(1)
             final = observation[finished]
             self._restart(finished, observation)
-            return StepResult(observation, reward, scored, trained, terminated, truncated, continues, finished, final)
-        self.sampler.record(self.clip, self.frame, self._mean_return(), ended)
-        self.start_where(ended, self.sampler.sample_where(ended))
-        after = self.observe()
-        return StepResult(after, reward, scored, trained, terminated, truncated, continues, None, observation)
+        return StepResult(observation, reward, scored, trained, terminated, truncated, continues, finished, final)
 
     def _restart(self, finished: Tensor, observation: Tensor) -> None:
         """Begin new episodes in these environments, and show them what they see now."""
@@ -234,7 +246,7 @@ class ImitationEnv:
         self.engine.restore(snapshot)
 
     def _what_goes_on(self, states: StateKinematics) -> Tensor:
-        if self.config.clip_end == "auto":
+        if self.config.clip_end in ("auto", "loop"):
             return returns(self.motion, states, self.config.weights)
         return torch.full_like(self.motion.length, self.config.clip_end == "continue", dtype=torch.bool)
 

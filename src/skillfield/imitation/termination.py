@@ -16,6 +16,11 @@ class Termination:
     """Metres; None never ends an episode for it."""
     max_object_distance: float | None = None
     """Metres between an object and where the demonstration has it; None never ends an episode for it."""
+    lost_after: int | None = None
+    """Steps in a row that earn nothing, after which the demonstration is lost; a start that is N masked states away
+    from it has N more. None never ends an episode for it: the rest of it is then simulated for no reward."""
+    lost_reward: float = 1e-3
+    """What counts as nothing."""
 
 
 def failed(

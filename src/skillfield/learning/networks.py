@@ -30,10 +30,12 @@ class ActorCritic(nn.Module):
         hidden: Sequence[int],
         encoder: nn.Module | None = None,
         learned_spread: float | None = None,
+        first_action: Tensor | None = None,
     ) -> None:
         """encoder: frozen; the environment uses it, it is here to be saved with the rest.
 
         learned_spread: initial σ of a policy that learns its own, or None for a fixed one.
+        first_action: what an untrained policy does whatever it sees [A]; the neutral action if not given.
         """
         super().__init__()
         self.actions = actions
@@ -43,9 +45,11 @@ class ActorCritic(nn.Module):
         self.policy = mlp(observations, hidden, actions if learned_spread is None else 2 * actions)
         self.critic = mlp(observations, hidden, 1)
         self.value_scale = ValueScale()
-        with torch.no_grad():  # start near the neutral pose
+        with torch.no_grad():  # start near one pose
             self._last(self.policy).weight.mul_(0.1)
             self._last(self.policy).bias.zero_()
+            if first_action is not None:
+                self._last(self.policy).bias[:actions].copy_(first_action)
 
     def act(self, observation: Tensor) -> Tensor:
         """The policy's mean action for raw observations: what is used in tests.  [E, A]"""

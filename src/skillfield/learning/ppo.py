@@ -56,6 +56,9 @@ class PPOConfig:
     """PPO clip threshold."""
     bound_weight: float = 10.0
     """Weight of the penalty on mean actions outside [-1, 1] (released configuration)."""
+    first_action: Literal["neutral", "demonstrated"] = "neutral"
+    """What an untrained policy asks for: the neutral pose, or the demonstrations' mean pose (a humanoid's neutral pose
+    has its arms spread, and no clip is near it)."""
     by_skill: bool = False
     """Normalise advantages within each skill, so that a skill with small ones learns as fast as the others."""
     max_grad_norm: float = 1.0
@@ -75,16 +78,25 @@ class Rollout:
     scored: Tensor  # [H, E] bool: False on masked steps, which the reported reward leaves out
     trained: Tensor  # [H, E] bool: False where the step is left out of the losses
     bootstrap: Tensor  # [H, E] value of what an episode saw last that was cut off though it could go on, 0 elsewhere
+    cut: Tensor  # [H, E] bool: cut off like that, but what it saw last is not known
     last_observation: Tensor  # [E, obs] after the rollout
 
 
 def advantages(
-    reward: Tensor, value: Tensor, last_value: Tensor, done: Tensor, bootstrap: Tensor, gamma: float, lam: float
+    reward: Tensor,
+    value: Tensor,
+    last_value: Tensor,
+    done: Tensor,
+    bootstrap: Tensor,
+    gamma: float,
+    lam: float,
+    cut: Tensor | None = None,
 ) -> Tensor:
     """Generalised advantage estimates.  [H, E]
 
     Where an episode ended, the next value is `bootstrap`: the value of its true final observation after a time-out,
-    zero after a failure. Nothing leaks across the end.
+    zero after a failure. Nothing leaks across the end. Where that observation is not known (`cut`), the last step is
+    taken to be worth what was expected of it: the episode counts as cut off one step earlier.
     """
     result = torch.empty_like(reward)
     running = torch.zeros_like(last_value)
@@ -93,6 +105,8 @@ def advantages(
         ended = done[step]
         following = torch.where(ended, bootstrap[step], next_value)
         delta = reward[step] + gamma * following - value[step]
+        if cut is not None:
+            delta = torch.where(cut[step], 0.0, delta)
         running = delta + gamma * lam * torch.where(ended, torch.zeros_like(running), running)
         result[step] = running
         next_value = value[step]
@@ -172,6 +186,7 @@ class PPO:
             scored=torch.ones(steps, envs, dtype=torch.bool, device=device),
             trained=torch.ones(steps, envs, dtype=torch.bool, device=device),
             bootstrap=torch.zeros(steps, envs, device=device),
+            cut=torch.zeros(steps, envs, dtype=torch.bool, device=device),
             last_observation=observation,
         )
         raw = []
@@ -191,8 +206,9 @@ class PPO:
             rollout.reward[step] = result.reward
             rollout.done[step] = result.terminated | result.truncated
             rollout.scored[step], rollout.trained[step] = result.scored, result.trained
-            if result.finished is None:
-                rollout.bootstrap[step] = model.value(model.normaliser(result.final_observation)) * result.continues
+            if result.finished is None or result.final_observation is None:
+                rollout.cut[step] = result.continues
+                rollout.trained[step] &= ~result.continues
             elif len(result.finished):
                 value = model.value(model.normaliser(result.final_observation))
                 rollout.bootstrap[step, result.finished] = value * result.continues[result.finished]
@@ -226,25 +242,30 @@ class PPO:
             value = model.value(rollout.observation)
             last_value = model.value(rollout.last_observation)
             advantage = advantages(
-                rollout.reward, value, last_value, rollout.done, rollout.bootstrap, config.gamma, config.gae_lambda
+                rollout.reward,
+                value,
+                last_value,
+                rollout.done,
+                rollout.bootstrap,
+                config.gamma,
+                config.gae_lambda,
+                rollout.cut,
             )
-            returns = (advantage + value).flatten()
-            trained = rollout.trained.flatten()
-            if trained.sum() < 2:
+            advantage = advantage.flatten()
+            returns = advantage + value.flatten()
+            trained = torch.nonzero(rollout.trained.flatten()).squeeze(1)
+            if len(trained) < 2:
                 return _nothing_learned(rollout, sigma)
             model.update_value_scale(returns[trained])
             target = model.value_scale.to_normalised(returns)
         observation, action = rollout.observation.flatten(0, 1), rollout.action.flatten(0, 1)
-        log_prob, advantage, skill = rollout.log_prob.flatten(), advantage.flatten(), rollout.skill.flatten()
-        if not trained.all():
-            observation, action, skill = observation[trained], action[trained], skill[trained]
-            log_prob, advantage, target = log_prob[trained], advantage[trained], target[trained]
+        log_prob, skill = rollout.log_prob.flatten(), rollout.skill.flatten()[trained]
         group = skill if config.by_skill else torch.zeros_like(skill)
-        advantage = normalised_within(advantage, group, self.env.num_skills)
+        advantage[trained] = normalised_within(advantage[trained], group, self.env.num_skills)
         batches = [
-            batch
+            trained[batch]
             for _ in range(config.epochs)
-            for batch in torch.randperm(len(target), device=target.device).split(config.minibatch)
+            for batch in torch.randperm(len(trained), device=target.device).split(config.minibatch)
         ]
 
         def improve_critic() -> Tensor:

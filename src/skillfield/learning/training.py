@@ -1,6 +1,5 @@
 """The training loop: update, report, save, until the budget is used up or someone presses Ctrl-C."""
 
-import math
 import signal
 import time
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from skillfield.files import atomic_file
 from skillfield.learning.checkpoint import Counters, save_checkpoint
@@ -41,6 +41,7 @@ class TrainingStatus:
     progress: float
     metrics: dict[str, float]
     skill_reward: dict[str, float]
+    skill_failures: dict[str, float]  # share of the episodes that ended in a failure
     seconds: dict[str, float]  # this session's time by where it went
     samples_per_second: float  # since this session began
     engine: dict[str, int]  # what went wrong in the simulation so far, by name
@@ -72,12 +73,14 @@ def train_loop(
             if now - last_save > checkpoint_seconds:
                 save_checkpoint(run, ppo, counters, identity)
                 last_save, note = now, f"checkpoint at {counters.samples:,} samples"
+            reward, failures = _skill_figures(ppo)
             report(
                 TrainingStatus(
                     counters=counters,
                     progress=budget.progress(counters),
                     metrics=metrics,
-                    skill_reward=_skill_reward(ppo),
+                    skill_reward=reward,
+                    skill_failures=failures,
                     seconds=dict(ppo.seconds),
                     samples_per_second=(counters.samples - samples_before) / (now - began),
                     engine=ppo.env.engine.counters(),
@@ -111,14 +114,14 @@ class _StopRequest:
         signal.signal(number, self._previous[number])
 
 
-def _skill_reward(ppo: PPO) -> dict[str, float]:
+def _skill_figures(ppo: PPO) -> tuple[dict[str, float], dict[str, float]]:
+    """Mean reward per step and share of failed episodes, by skill; nan where there was none."""
     statistics = ppo.env.take_statistics()
-    mean = (statistics.reward / statistics.steps.clamp_min(1)).tolist()
-    seen = statistics.steps.tolist()
-    return {
-        skill: value if count else math.nan
-        for skill, value, count in zip(ppo.env.motion.skills, mean, seen, strict=True)
-    }
+    rows = torch.stack(
+        (statistics.reward / statistics.steps, statistics.failures / statistics.episodes)
+    ).tolist()  # 0 / 0 is nan
+    reward, failures = (dict(zip(ppo.env.motion.skills, row, strict=True)) for row in rows)
+    return reward, failures
 
 
 def _dump_diverged(ppo: PPO, run: Path, counters: Counters, dumped: int) -> int:

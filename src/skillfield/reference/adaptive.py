@@ -76,6 +76,6 @@ class AdaptiveSampling:
         self._cumulative = None
 
     def load(self, mean_reward: Tensor) -> None:
-        """Go on with statistics of an earlier session."""
-        self.mean_reward.copy_(mean_reward)
+        """Go on with statistics of an earlier session.  [frames that were demonstrated]"""
+        self.mean_reward[self._motion.demonstrated] = mean_reward.to(self.mean_reward.device)
         self._cumulative = None

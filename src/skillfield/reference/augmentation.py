@@ -158,7 +158,7 @@ class AugmentedSampler(StartSampler):
 
     def state_dict(self) -> dict[str, Tensor]:
         drawn = {} if self._drawn is None else {f"drawn/{name}": value for name, value in vars(self._drawn).items()}
-        return {"mean_reward": self.adaptive.mean_reward, **drawn}
+        return {"mean_reward": self.adaptive.mean_reward[self.motion.demonstrated], **drawn}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.adaptive.load(state["mean_reward"])

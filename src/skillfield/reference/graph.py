@@ -57,7 +57,7 @@ def build_graph(
     sources, targets, exponents, counts = [], [], [], []
     for skill in range(len(motion.skills)):
         own = torch.nonzero((skill_of_row == skill) & possible).squeeze(1)
-        others = torch.nonzero((skill_of_row != skill) & motion.valid).squeeze(1)
+        others = torch.nonzero((skill_of_row != skill) & motion.valid & motion.demonstrated).squeeze(1)
         kept, clips = 0, int((motion.skill == skill).sum())
         for part in others.split(_CHUNK) if len(own) and len(others) else ():
             exponent = similarity_exponent(features.rows(part), features.rows(own))

@@ -4,8 +4,9 @@ Frames of all clips lie in one row after another; a frame is (clip, number) and 
 Shape letters: N frames of all clips, C clips, Q, D as in MuJoCo, B key bodies, O objects, K contact pairs.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -21,13 +22,27 @@ from skillfield.reference.interpolation import fill_gaps, resample
 from skillfield.reference.kinematics import Kinematics
 from skillfield.rotations import quat_conjugate, quat_multiply, rotvec_between, rotvec_from_quat
 
-__all__ = ["ReferenceMotion", "clip_positions"]
+__all__ = ["ReferenceMotion", "Tail", "clip_positions"]
 
 _POSES = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat")
 _COLUMNS = (*_POSES, "contacts")
 
 _MAX_ROOT_ERROR = 0.05
 """A clip whose root the character cannot reach to within this (metres, radians) belongs to another character."""
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Frames that follow a clip's last one and repeat earlier ones elsewhere in the plane."""
+
+    row: Tensor  # [n] frames of the motion that they repeat
+    qpos: Tensor  # [n, Q]
+    qvel: Tensor  # [n, D]
+    valid: Tensor  # [n] bool: False on masked states
+
+    def rows(self, rows: slice | list[int]) -> "Tail":
+        """Some of them."""
+        return Tail(self.row[rows], self.qpos[rows], self.qvel[rows], self.valid[rows])
 
 
 class ReferenceMotion:
@@ -70,6 +85,7 @@ class ReferenceMotion:
         self.qpos, self.qvel = rows(qpos), rows(qvel)  # [N, Q], [N, D]
         self.contact_pairs = rows([_contacts(clip) for clip in clips])  # [N, K]
         self.valid = torch.cat([torch.from_numpy(clip.valid) for clip in clips]).to(device)  # [N]
+        self.demonstrated = torch.ones_like(self.valid)  # [N] False on frames that only follow a clip
         self.length = torch.tensor(lengths, device=device)  # [C]
         self.skill = torch.tensor([skills.index(clip.skill) for clip in clips], device=device)  # [C]
         self.start = torch.cumsum(self.length, 0) - self.length  # [C] row of each clip's first frame
@@ -104,10 +120,33 @@ class ReferenceMotion:
         return Kinematics(*(field.unflatten(-1, shape) for field, shape in zip(fields, self._shapes, strict=True)))
 
     def start_mask(self) -> Tensor:
-        """Frames that an episode may start from: present, and not the last of their clip.  [N]"""
-        mask = self.valid.clone()
-        mask[self.start + self.length - 1] = False
+        """Frames that an episode may start from: demonstrated, present, and not the last of their clip.  [N]"""
+        mask = self.valid & self.demonstrated
+        mask[self.start + self.demonstrated_length() - 1] = False
         return mask
+
+    def demonstrated_length(self) -> Tensor:
+        """Frames of each clip that were demonstrated.  [C]"""
+        clip = torch.repeat_interleave(torch.arange(self.num_clips, device=self.device), self.length)
+        return torch.zeros_like(self.length).index_add_(0, clip, self.demonstrated.long())
+
+    def followed_by(self, tails: Sequence[Tail], states: Callable[[Tensor, Tensor], Kinematics]) -> "ReferenceMotion":
+        """The same clips, each followed by more frames.  tails: one for each clip."""
+        device, own = self.device, torch.arange(len(self.qpos), device=self.device)
+        parts: list[Tail] = []
+        for rows, tail in zip(own.split(self.length.tolist()), tails, strict=True):
+            parts += [Tail(rows, self.qpos[rows], self.qvel[rows], self.valid[rows]), tail]
+        every = Tail(*(torch.cat([vars(part)[name] for part in parts]) for name in vars(parts[0])))
+        lengths = torch.tensor([len(part.row) for part in parts], device=device)
+        result = copy.copy(self)
+        result.demonstrated = torch.repeat_interleave(torch.arange(len(parts), device=device) % 2 == 0, lengths)
+        result.qpos, result.qvel, result.valid = every.qpos, every.qvel, every.valid
+        result.contact_pairs = self.contact_pairs[every.row]
+        result.length = lengths.reshape(-1, 2).sum(dim=1)
+        result.start = torch.cumsum(result.length, 0) - result.length
+        result._table = torch.cat([field.flatten(1) for field in states(every.qpos, every.qvel)], dim=1)
+        result._table[result.demonstrated] = self._table
+        return result
 
 
 def clip_positions(clip: Clip, character: Character) -> Tensor:

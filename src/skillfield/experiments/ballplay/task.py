@@ -8,6 +8,7 @@ from skillfield.evaluation.court import CourtDribbleRule, LayupRule, ShotRule
 from skillfield.evaluation.metrics import TrialPlan
 from skillfield.experiments.task import Task
 from skillfield.imitation import EnvConfig
+from skillfield.imitation.termination import Termination
 from skillfield.learning.history_encoder import EncoderConfig
 from skillfield.learning.ppo import PPOConfig
 from skillfield.reference import Augmentation
@@ -35,10 +36,19 @@ def ballplay() -> Task:
                 "shot": ShotRule(apex=_SHOT_APEX),
             },
         ),
-        env=EnvConfig(),
+        env=EnvConfig(termination=Termination(lost_after=15), clip_end="loop"),
         augmentation=Augmentation(velocity=0.1),
         encoder=EncoderConfig(channels=(64, 32, 16), stride=3, horizons=(1, 8, 16, 32), noise=0.01, drift=0.01),
-        ppo=PPOConfig(minibatch=65536, epochs=4, learning_rate=1e-4, target_kl=0.03, max_learning_rate=3e-4),
+        ppo=PPOConfig(
+            horizon=16,
+            minibatch=32768,
+            epochs=4,
+            learning_rate=1e-4,
+            target_kl=0.03,
+            max_learning_rate=3e-4,
+            first_action="demonstrated",
+            by_skill=True,
+        ),
         num_envs=8192,
         minutes=20.0,
     )
@@ -61,6 +71,7 @@ def ballplay_paper() -> Task:
         ballplay_full_hands(),
         name="ballplay-paper",
         summary="the paper's own settings (GPU, many hours)",
+        env=EnvConfig(),
         augmentation=Augmentation(),
         encoder=EncoderConfig(),
         ppo=PPOConfig(),

@@ -1,0 +1,135 @@
+"""Clips that come round go on across their last frame."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from skillfield.characters import Character
+from skillfield.clips import Clip
+from skillfield.imitation import EnvConfig, ImitationEnv
+from skillfield.imitation.termination import Termination
+from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion, TrackingWeights
+from skillfield.reference.looping import looped
+from skillfield.reference.states import StateKinematics
+from skillfield.simulation import CpuEngine
+
+MakeClip = Callable[..., Clip]
+PERIOD, FRAMES = 35, 80
+
+
+def bobbing(make_clip: MakeClip, name: str = "bob", ahead: float = 0.6) -> Clip:
+    """A hand and its ball, up and down more than twice, travelling ahead."""
+    still = make_clip(FRAMES, name=name, skill="bob")
+    time = np.arange(FRAMES)
+    height = 1.2 + 0.2 * np.sin(2 * np.pi * time / PERIOD)
+    root = np.stack((ahead * time / 60, 0 * time, height), axis=1).astype(np.float32)
+    return replace(
+        still,
+        root_pos=root,
+        root_quat=np.tile(np.array([1, 0, 0, 0], np.float32), (FRAMES, 1)),
+        joint_pos=np.full_like(still.joint_pos, 0.3),
+        object_pos=(root - np.array([0, 0, 0.5], np.float32))[:, None],
+        object_quat=np.tile(np.array([1, 0, 0, 0], np.float32), (FRAMES, 1, 1)),
+    )
+
+
+def climbing(make_clip: MakeClip) -> Clip:
+    """Up and away: never where it was."""
+    clip = bobbing(make_clip, "climb")
+    rise = (2.5 * (np.arange(FRAMES) / FRAMES) ** 2).astype(np.float32)
+    root, ball = clip.root_pos.copy(), clip.object_pos.copy()
+    root[:, 2], ball[:, 0, 2] = 0.9 + rise, 0.4 + rise
+    return replace(clip, skill="climb", root_pos=root, object_pos=ball)
+
+
+@pytest.fixture
+def both(make_clip: MakeClip, hand_character: Character) -> ReferenceMotion:
+    """One clip that comes round and one that does not."""
+    return ReferenceMotion([bobbing(make_clip), climbing(make_clip)], hand_character, ("bob", "climb"))
+
+
+@pytest.fixture
+def states(hand_character: Character) -> StateKinematics:
+    """Of the hand."""
+    return StateKinematics(hand_character)
+
+
+def test_a_clip_that_comes_round_goes_on_where_it_ended(both: ReferenceMotion, states: StateKinematics) -> None:
+    """The tail is what a longer recording would have shown."""
+    motion = looped(both, states, TrackingWeights(), 60)
+    assert motion.length[0] >= FRAMES + 60
+    assert motion.length[1] == FRAMES
+    tail = torch.arange(FRAMES, FRAMES + 60)
+    tail = tail[motion.valid[tail]]  # the clock waits in masked states
+    time = torch.arange(FRAMES, FRAMES + len(tail))
+    expected = 1.2 + 0.2 * torch.sin(2 * torch.pi * time / PERIOD)
+    torch.testing.assert_close(motion.kinematics(tail).key_pos_w[:, 0, 2], expected, atol=1e-3, rtol=0)
+    assert len(tail) > 55
+
+
+def test_the_seam_does_not_jump(both: ReferenceMotion, states: StateKinematics) -> None:
+    """From the last frame to the first after the masked ones, the root travels on at its pace."""
+    motion = looped(both, states, TrackingWeights(), 60)
+    place = motion.kinematics(torch.arange(int(motion.length[0]))).key_pos_w[:, 0, 0]
+    pace = 0.6 / 60
+    steps = place.diff()[motion.valid[1 : int(motion.length[0])]]
+    assert steps.min() > 0.5 * pace
+    assert steps.max() < 2.5 * pace
+
+
+def test_nobody_starts_in_a_tail_and_nothing_connects_to_it(both: ReferenceMotion, states: StateKinematics) -> None:
+    """Starts are those of the demonstrations, and so is the saved record of how they went."""
+    motion = looped(both, states, TrackingWeights(), 60)
+    assert motion.start_mask().sum() == both.start_mask().sum()
+    assert not motion.start_mask()[FRAMES : int(motion.length[0])].any()
+    assert motion.demonstrated_length().tolist() == [FRAMES, FRAMES]
+
+
+def test_the_record_of_rewards_fits_either_way(
+    both: ReferenceMotion, states: StateKinematics, hand_character: Character
+) -> None:
+    """A run may be resumed with loops although it began without."""
+    augmentation = Augmentation(adapt=True)
+    plain = AugmentedSampler(both, hand_character, TrackingWeights(), augmentation)
+    plain.adaptive.mean_reward.copy_(torch.rand(2 * FRAMES))
+    after = AugmentedSampler(
+        looped(both, states, TrackingWeights(), 60), hand_character, TrackingWeights(), augmentation
+    )
+    after.load_state_dict(plain.state_dict())
+    assert torch.equal(after.state_dict()["mean_reward"], plain.state_dict()["mean_reward"])
+    weights = after.adaptive.weights()
+    torch.testing.assert_close(weights[after.motion.demonstrated], plain.adaptive.weights())
+    assert weights[~after.motion.demonstrated].sum() == 0
+
+
+def test_an_episode_runs_across_the_end(
+    both: ReferenceMotion, states: StateKinematics, hand_character: Character, begin: Callable[..., None]
+) -> None:
+    """Started five frames before it, it lasts its full time, and is scored in every step that is not masked."""
+    motion = looped(both, states, TrackingWeights(), 60)
+    motion.valid[FRAMES + 2] = False
+    config = EnvConfig(termination=Termination(min_root_height=None), clip_end="loop", episode_length=20)
+    sampler = AugmentedSampler(motion, hand_character, TrackingWeights(), Augmentation())
+    env = ImitationEnv(CpuEngine(hand_character, 2, 1), sampler, config)
+    begin(env, [0, 1], [FRAMES - 6, FRAMES - 6])
+    results = [env.step(torch.zeros(2, env.num_actions)) for _ in range(20)]
+    assert [result.truncated.tolist() for result in results].index([False, True]) == 4
+    assert results[-1].truncated[0]
+    assert not any(result.truncated[0] for result in results[:-1])
+    assert [step for step, result in enumerate(results) if not result.scored[0]] == [5 + 2]
+
+
+def test_another_clip_of_the_skill_may_carry_on(
+    make_clip: MakeClip, hand_character: Character, states: StateKinematics
+) -> None:
+    """A short clip that never comes round by itself goes on in the longer one, to its end and round again."""
+    whole = bobbing(make_clip)
+    columns: dict[str, Any] = {name: value[:40] for name, value in vars(whole).items() if isinstance(value, np.ndarray)}
+    short = replace(whole, **columns)
+    motion = ReferenceMotion([replace(short, name="short"), whole], hand_character, ("bob",))
+    long = looped(motion, states, TrackingWeights(), 60)
+    assert (long.length >= torch.tensor([40 + 60, FRAMES + 60])).all()
