@@ -22,8 +22,8 @@ from skillfield.cli.main import main
 from skillfield.clips import Clip
 from skillfield.deployment import Policy, export_policy
 from skillfield.deployment.controller import MJDATA, Controller
-from skillfield.deployment.export import OPSET, load_onnx, write_onnx
-from skillfield.errors import ConfigError, ExportError
+from skillfield.deployment.export import OPSET, load_onnx, model_xml, write_onnx
+from skillfield.errors import CharacterError, ConfigError, ExportError
 from skillfield.experiments.loading import TrainedRun, load_run
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.history import HistoryKind
@@ -112,6 +112,7 @@ def with_random_weights(networks: ActorCritic) -> ActorCritic:
     return networks.eval()
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_a_humanoid_with_random_weights_acts_the_same(tmp_path: Path) -> None:
     """Ball joints, a stacked past and a learned σ: ONNX gives what the parts of the environment give."""
@@ -266,6 +267,26 @@ def test_a_wrong_name_or_run_is_one_line(
     assert main(["export", "nowhere", "--out", "nowhere.onnx"]) == 2
     assert "no such run folder" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_of_many_files_is_refused(tmp_path: Path) -> None:
+    """What it needs is named."""
+    corners = [(x, y, z) for x in (0, 0.1) for y in (0, 0.1) for z in (0, 0.1)]
+    (tmp_path / "box.obj").write_text(
+        "\n".join(f"v {x} {y} {z}" for x, y, z in corners) + "\nf 1 2 3\nf 5 6 7\nf 2 4 8\n"
+    )
+    spec = mujoco.MjSpec()
+    spec.meshdir = str(tmp_path)
+    spec.add_mesh(name="box", file="box.obj")
+    spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname="box")
+    with pytest.raises(CharacterError, match=r"cannot be written as one file: it needs \['box.obj'\]"):
+        model_xml(spec, spec.compile())
+
+
+def test_the_page_shows_the_example() -> None:
+    """All of it, but for its first lines."""
+    code = EXAMPLE.read_text().split('"""\n\n', 1)[1]
+    assert f"```python\n{code}```" in (EXAMPLE.parents[1] / "docs" / "export.md").read_text()
 
 
 def test_a_file_that_disagrees_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from skillfield.experiments.loading import load_run
 from skillfield.experiments.task import Task
 from skillfield.files import atomic_file, json_text, write_json
 
-__all__ = ["OPSET", "Exported", "export_policy", "load_onnx", "write_onnx"]
+__all__ = ["OPSET", "Exported", "export_policy", "load_onnx", "model_xml", "write_onnx"]
 
 OPSET = 20
 """Of the standard operators; onnxruntime reads it since 1.17."""
@@ -69,7 +69,7 @@ def export_policy(
     controller = Controller(character, loaded.networks, loaded.task.skills, env.history, env.history_length)
     spec = spec_with_starts(loaded, character)
     model = spec.compile()
-    xml = _xml(spec, model)
+    xml = model_xml(spec, model)
     card = make_card(loaded, controller, model, licence) | {"opset": OPSET}
     paths = (out, out.with_suffix(".json"), out.with_suffix(".xml"))
     with atomic_file(out) as temporary:
@@ -145,13 +145,13 @@ def _disagreement(path: Path, controller: Controller, model: mujoco.MjModel) -> 
     return worst
 
 
-def _xml(spec: mujoco.MjSpec, model: mujoco.MjModel) -> str:
+def model_xml(spec: mujoco.MjSpec, model: mujoco.MjModel) -> str:
     """MJCF that gives the same model wherever it is read."""
+    assets = (*spec.meshes, *spec.hfields, *spec.skins, *spec.textures)
+    if files := [asset.file for asset in assets if asset.file]:
+        raise CharacterError(f"model '{spec.modelname}' cannot be written as one file: it needs {files}")
     text = spec.to_xml()
-    try:
-        again = mujoco.MjModel.from_xml_string(text)
-    except ValueError as problem:
-        raise CharacterError(f"model '{spec.modelname}' cannot be one file: {problem}") from None
+    again = mujoco.MjModel.from_xml_string(text)
     sizes = ("nq", "nv", "nu", "nbody", "nsensordata", "nkey")
     assert [getattr(again, size) for size in sizes] == [getattr(model, size) for size in sizes]
     return text
