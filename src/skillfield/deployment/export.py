@@ -62,9 +62,9 @@ def export_policy(
     out = Path(out)
     if out.suffix != ".onnx":
         raise ConfigError(f"--out is {out}: its name must end in .onnx")
+    loaded = load_run(run, task=task, data=data)
     for package in ("onnx", "onnxscript", "onnxruntime"):
         _package(package)
-    loaded = load_run(run, task=task, data=data)
     env, character = loaded.config.env, loaded.task.character()
     controller = Controller(character, loaded.networks, loaded.task.skills, env.history, env.history_length)
     spec = spec_with_starts(loaded, character)
