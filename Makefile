@@ -47,8 +47,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PIP_INSTALL) -c constraints.txt -e '.[dev]'
 	@touch $@
 
-# The GPU engine is tested without a GPU too, on Warp's CPU device; nothing else needs its 150 MB.
+# The GPU engine is tested without a GPU too, on Warp's CPU device, and exported files are run; nothing else needs these
+# 200 MB.
 $(INSTALLED_GPU): $(INSTALLED)
-	@echo "Adding MuJoCo-Warp for the tests of the GPU engine"
-	@$(PIP_INSTALL) -c constraints.txt -e '.[dev,gpu]'
+	@echo "Adding MuJoCo-Warp and ONNX for the tests of the GPU engine and of exported policies"
+	@$(PIP_INSTALL) -c constraints.txt -e '.[dev,export,gpu]'
 	@touch $@

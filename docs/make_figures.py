@@ -11,8 +11,8 @@ import torch
 from matplotlib.axes import Axes
 from safetensors.torch import load_file
 
-from skillfield.api import load_config, load_policy
-from skillfield.experiments.run import build_motion
+from skillfield.api import load_networks
+from skillfield.experiments.run import build_motion, load_config
 from skillfield.experiments.tasks import starter
 from skillfield.imitation.history import History
 from skillfield.learning.checkpoint import latest_checkpoint
@@ -38,7 +38,7 @@ def main(run: Path) -> None:
     draw_field(sampler)
     draw_graph(sampler)
     draw_sampling(sampler, load_file(latest_checkpoint(run) / "training.safetensors")["sampler/mean_reward"])
-    encoder = load_policy(run).encoder
+    encoder = load_networks(run).encoder
     assert isinstance(encoder, HistoryEncoder)
     draw_embedding(encoder, History(motion, character, 1, config.env.history_length), sampler)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from skillfield.api import env_factory, load_config, load_policy
+from skillfield.api import env_factory, load_networks
+from skillfield.experiments.run import load_config
 from skillfield.experiments.tasks import starter
 from skillfield.reporting.filming import film_skill
 from skillfield.reporting.scene import SceneRenderer
@@ -17,7 +18,7 @@ WIDTH, HEIGHT, FRAMES = 300, 300, 4
 
 def main(run: Path) -> None:
     """A row per skill, time runs to the right."""
-    task, config, model = starter(), load_config(run), load_policy(run)
+    task, config, model = starter(), load_config(run), load_networks(run)
     env = env_factory(task, config, model)(1)
     rows = []
     for skill, first, every in (("dribble_forward", 4, 6), ("dribble_right", 4, 6), ("toss", 14, 7)):

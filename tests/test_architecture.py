@@ -22,6 +22,7 @@ LEVELS = (
     ("learning",),
     ("evaluation",),
     ("reporting", "experiments"),
+    ("deployment",),
     ("api",),
     ("cli",),
 )

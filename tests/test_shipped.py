@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from skillfield.api import evaluate, load_policy
+from skillfield.api import evaluate, load_networks
 from skillfield.errors import CheckpointError
 from skillfield.experiments.shipped import is_shipped, pack_policy, run_folder, shipped_policies
 
@@ -29,7 +29,7 @@ def test_half_precision_hardly_changes_what_it_does(tmp_path: Path) -> None:
     """A packed policy is smaller and acts as the run it was made of."""
     source = run_folder("starter")
     pack_policy(source, tmp_path / "packed")
-    model, again = load_policy(source), load_policy(tmp_path / "packed")
+    model, again = load_networks(source), load_networks(tmp_path / "packed")
     seen = torch.randn(64, model.normaliser.mean.numel(), generator=torch.Generator().manual_seed(0))
     assert torch.equal(model.act(seen), again.act(seen))
 

@@ -11,8 +11,9 @@ from skillfield.clips import Clip, load_clips
 from skillfield.errors import SkillfieldError
 
 if TYPE_CHECKING:
-    from skillfield.api import evaluate, load_policy, train
+    from skillfield.api import evaluate, train
     from skillfield.characters import Character
+    from skillfield.deployment import load_policy
     from skillfield.experiments import tasks
 
 __all__ = ["Character", "Clip", "SkillfieldError", "evaluate", "load_clips", "load_policy", "tasks", "train"]
@@ -20,7 +21,7 @@ __all__ = ["Character", "Clip", "SkillfieldError", "evaluate", "load_clips", "lo
 _LAZY = {
     "Character": "skillfield.characters",
     "evaluate": "skillfield.api",
-    "load_policy": "skillfield.api",
+    "load_policy": "skillfield.deployment",
     "train": "skillfield.api",
 }
 

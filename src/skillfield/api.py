@@ -11,13 +11,14 @@ from safetensors.torch import save_file
 
 from skillfield.errors import ConfigError
 from skillfield.evaluation import Evaluation, evaluate_policy
-from skillfield.experiments.run import RunConfig, build_env, build_motion, build_ppo, load_config, preset, save_config
-from skillfield.experiments.shipped import is_shipped, run_folder
+from skillfield.experiments.loading import load_networks, load_run
+from skillfield.experiments.run import RunConfig, build_env, build_motion, build_ppo, preset, save_config
+from skillfield.experiments.shipped import is_shipped
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task as find_task
 from skillfield.files import atomic_file, write_json
 from skillfield.imitation import ImitationEnv
-from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume
+from skillfield.learning.checkpoint import Counters, latest_checkpoint, resume
 from skillfield.learning.history_encoder import HistoryEncoder
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.training import Budget, TrainingStatus, train_loop
@@ -26,7 +27,10 @@ from skillfield.reporting.logs import MetricsLog
 from skillfield.reporting.progress import Progress, ProgressState
 from skillfield.simulation import choose_device
 
-__all__ = ["env_factory", "evaluate", "load_policy", "new_run_folder", "train", "train_run"]
+__all__ = ["env_factory", "evaluate", "load_networks", "load_policy", "new_run_folder", "train", "train_run"]
+
+load_policy = load_networks
+"""Its earlier name, for `cli.render` alone."""
 
 _LOG_SECONDS = 1.0  # at most one line of metrics.jsonl per second
 
@@ -109,30 +113,13 @@ def evaluate(
     device: cpu, cuda or auto; what suits the task if not given. It need not be the one that it was trained on.
     data: folder of imported recordings, if they lie elsewhere than in training.
     """
-    run = run_folder(run)
-    config = load_config(run)
-    if data is not None:
-        config = replace(config, data=str(data))
-    chosen = task or find_task(config.task)
-    model = load_policy(run, task=chosen)
-    make_env = env_factory(chosen, config, model, device or chosen.device)
+    loaded = load_run(run, task=task, data=data)
+    chosen, model = loaded.task, loaded.networks
+    make_env = env_factory(chosen, loaded.config, model, device or chosen.device)
     result = evaluate_policy(make_env, model, chosen.trials, trials, seed)
-    if not is_shipped(run):
-        write_json(run / "evaluation.json", result.to_dict())
+    if not is_shipped(loaded.folder):
+        write_json(loaded.folder / "evaluation.json", result.to_dict())
     return result
-
-
-def load_policy(run: Path | str, *, task: Task | None = None) -> ActorCritic:
-    """The networks of a run's newest checkpoint; `.act(observation)` gives the mean action.
-
-    run: its folder, or the name of a shipped policy.
-    """
-    torch.set_num_threads(1)
-    run = run_folder(run)
-    config = load_config(run)
-    skills = (task or find_task(config.task)).skills
-    model, _ = load_model(latest_checkpoint(run), config.identity(skills))
-    return model.eval()
 
 
 def env_factory(

@@ -6,6 +6,7 @@ __all__ = [
     "ClipError",
     "ConfigError",
     "DeviceError",
+    "ExportError",
     "RenderError",
     "SkillfieldError",
 ]
@@ -33,6 +34,10 @@ class CheckpointError(SkillfieldError):
 
 class DeviceError(SkillfieldError):
     """A device that was asked for is not there, lacks its software, or is too small; the message says what would do."""
+
+
+class ExportError(SkillfieldError):
+    """A policy cannot be written for use elsewhere; the message says what is missing."""
 
 
 class RenderError(SkillfieldError):

@@ -25,6 +25,7 @@ class Character:
     """What is simulated. Names are looked up here once, at build time; everything else uses indices."""
 
     name: str
+    spec: mujoco.MjSpec  # what the model was compiled from, sensors included
     model: mujoco.MjModel
     root: str
     body_names: tuple[str, ...]  # the root and everything below it, in model order
@@ -86,6 +87,7 @@ class Character:
 
         return Character(
             name=name or spec.modelname,
+            spec=spec,
             model=model,
             root=root,
             body_names=tuple(body_names),

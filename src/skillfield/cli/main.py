@@ -16,6 +16,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "render": ("render", "Render", "film a trained policy (MP4 or GIF)"),
     "experiment": ("experiment", "RunExperiment", "run a table of the paper, row by row and seed by seed"),
     "report": ("report", "Report", "put runs side by side on one HTML page"),
+    "export": ("export", "Export", "write a trained policy as one ONNX file for plain MuJoCo"),
     "tasks": ("tasks", "Tasks", "list tasks, their skills, and methods"),
     "data check": ("data", "DataCheck", "say what is wrong with clips, where, and how bad"),
     "data show": ("data", "DataShow", "summarise clips and draw a filmstrip of each"),

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from skillfield.characters.physics import POLICY_HZ
 from skillfield.errors import ConfigError
-from skillfield.imitation.history import Embedding, History, HistoryKind, history_features
-from skillfield.imitation.observations import observation_size, observe
+from skillfield.imitation.history import Embedding, History, HistoryKind
+from skillfield.imitation.perception import Perception
 from skillfield.imitation.rewards import DeepMimicWeights, contact_graph_error, deepmimic_reward, skillmimic_reward
 from skillfield.imitation.termination import Termination, failed
 from skillfield.reference.endings import returns
@@ -99,9 +99,8 @@ class ImitationEnv:
         self._key = torch.tensor(character.key_body_index, device=self.device)
         self.num_actions = self._actions.num_actions
         self.num_skills = len(self.motion.skills)
-        self.observation_size = observation_size(
-            len(character.body_names), len(character.force_bodies), len(character.object_names), self.num_skills
-        )
+        self._perception = Perception(character, self.device)
+        self.observation_size = self._perception.size(self.num_skills)
         self.history: History | None = None
         if config.history in ("encoder", "stacked"):
             self.history = History(self.motion, character, self.num_envs, config.history_length)
@@ -151,7 +150,7 @@ class ImitationEnv:
     def advance(self, actions: Tensor) -> None:
         """Act and simulate, and nothing else: what a trial needs, which outlives its clip."""
         if self.history is not None:
-            self.history.push(self._features(self.engine.state))
+            self.history.push(self._perception.features(self.engine.state))
         self.engine.step(self._actions.targets(actions, self.engine.state.qpos))
         self.progress += 1
 
@@ -268,20 +267,7 @@ class ImitationEnv:
         """What some environments see, or all of them."""
         state = self.engine.state if envs is None else self.engine.state.rows(envs)
         clip = self.clip if envs is None else self.clip[envs]
-        seen = observe(
-            root_pos_w=state.body_pos_w[:, self._root],
-            root_quat_w=state.body_quat_w[:, self._root],
-            body_pos_w=state.body_pos_w,
-            body_quat_w=state.body_quat_w,
-            body_lin_vel_w=state.body_lin_vel_w,
-            body_ang_vel_w=state.body_ang_vel_w,
-            contact_force_w=state.contact_force_w,
-            object_pos_w=state.object_pos_w,
-            object_quat_w=state.object_quat_w,
-            object_lin_vel_w=state.object_lin_vel_w,
-            object_ang_vel_w=state.object_ang_vel_w,
-            condition=self._eye[self.motion.skill[clip]],
-        )
+        seen = self._perception.observation(state, self._eye[self.motion.skill[clip]])
         if self.config.history == "none":
             return seen
         return torch.cat((seen, self._memory(envs)), dim=1)
@@ -303,15 +289,6 @@ class ImitationEnv:
         if self.history is not None:
             return self.history.window[0].numel()
         return 1 if self.config.history == "time" else 0
-
-    def _features(self, state: SimulationState) -> Tensor:
-        return history_features(
-            state.body_pos_w[:, self._root],
-            state.body_quat_w[:, self._root],
-            state.body_pos_w,
-            state.qpos[:, self._layout.joint_qpos],
-            state.object_pos_w,
-        )
 
     def _reward(self, state: SimulationState, reference: Kinematics, row: Tensor) -> Tensor:
         current = Kinematics(

@@ -10,6 +10,7 @@ from skillfield.characters import Character
 from skillfield.characters.drives import DrivePositions
 from skillfield.errors import CheckpointError
 from skillfield.simulation.engine import MAX_SPEED, DivergedWorld, Engine, SimulationState
+from skillfield.simulation.readout import MujocoReadout
 
 __all__ = ["CpuEngine"]
 
@@ -32,14 +33,9 @@ class CpuEngine(Engine):
         self._qpos, self._qvel = self._batch.bind("qpos"), self._batch.bind("qvel")
         self._ctrl, self._act = self._batch.bind("ctrl"), self._batch.bind("act")
         self._warmstart = self._batch.bind("qacc_warmstart")
-        self._xpos, self._xquat, self._cvel = (self._batch.bind(name) for name in ("xpos", "xquat", "cvel"))
-        self._com, self._sensors = self._batch.bind("subtree_com"), self._batch.bind("sensordata")
-
-        rows = np.array([*character.body_ids, *character.object_ids])
-        self._rows = _as_slice(rows)
-        self._tree = _as_slice(model.body_rootid[rows])  # spatial velocities are about this tree's centre of mass
-        self._num_bodies = len(character.body_ids)
-        self._force_columns = [start + axis for start in character.force_sensors for axis in range(3)]
+        shown = ("xpos", "xquat", "cvel", "subtree_com", "sensordata")
+        self._arrays = {"qpos": self._qpos, "qvel": self._qvel} | {name: self._batch.bind(name) for name in shown}
+        self._readout = MujocoReadout(character)
         self._drive_positions = DrivePositions(model)
 
         self._past = np.zeros((_KEEP_STATES, num_envs, model.nq + model.nv + model.nu))
@@ -133,39 +129,5 @@ class CpuEngine(Engine):
         self._batch.forward(ids)
 
     def _read(self, ids: np.ndarray | slice = slice(None)) -> SimulationState:
-        bodies = self._num_bodies
-        pos, quat = _float(self._xpos[ids][:, self._rows]), _float(self._xquat[ids][:, self._rows])
-        spatial = _float(self._cvel[ids][:, self._rows])
-        ang_vel, com_vel = spatial[..., :3], spatial[..., 3:]
-        lin_vel = com_vel + torch.linalg.cross(ang_vel, pos - _float(self._com[ids][:, self._tree]))
-        sensors = _float(self._sensors[ids])
-        pairs = [
-            (sensors[:, list(columns)].amax(dim=1) > 0).float() if columns else sensors.new_zeros(len(sensors))
-            for columns in self.character.pair_sensors
-        ]
-        return SimulationState(
-            qpos=_float(self._qpos[ids]),
-            qvel=_float(self._qvel[ids]),
-            body_pos_w=pos[:, :bodies],
-            body_quat_w=quat[:, :bodies],
-            body_lin_vel_w=lin_vel[:, :bodies],
-            body_ang_vel_w=ang_vel[:, :bodies],
-            object_pos_w=pos[:, bodies:],
-            object_quat_w=quat[:, bodies:],
-            object_lin_vel_w=lin_vel[:, bodies:],
-            object_ang_vel_w=ang_vel[:, bodies:],
-            # The sensor's normal points away from its body, so it reports the force that the body exerts.
-            contact_force_w=-sensors[:, self._force_columns].unflatten(1, (-1, 3)),
-            contact_pairs=torch.stack(pairs, dim=1),
-            diverged=torch.from_numpy(self._diverged[ids].copy()),
-        )
-
-
-def _float(array: np.ndarray) -> Tensor:
-    return torch.from_numpy(array.astype(np.float32))
-
-
-def _as_slice(rows: np.ndarray) -> np.ndarray | slice:
-    """Consecutive rows as a slice, which costs no copy."""
-    consecutive = np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows)))
-    return slice(int(rows[0]), int(rows[0]) + len(rows)) if consecutive else rows
+        arrays = {name: torch.from_numpy(bound[ids].astype(np.float32)) for name, bound in self._arrays.items()}
+        return self._readout(**arrays, diverged=torch.from_numpy(self._diverged[ids].copy()))

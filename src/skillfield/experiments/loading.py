@@ -1,0 +1,53 @@
+"""Back from a run folder: its configuration, its task and its networks."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from skillfield.experiments.run import RunConfig, load_config
+from skillfield.experiments.shipped import run_folder
+from skillfield.experiments.task import Task
+from skillfield.experiments.tasks import task as find_task
+from skillfield.learning.checkpoint import latest_checkpoint, load_model
+from skillfield.learning.networks import ActorCritic
+
+__all__ = ["TrainedRun", "load_networks", "load_run"]
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """What a run's newest checkpoint gives."""
+
+    folder: Path
+    config: RunConfig
+    task: Task
+    networks: ActorCritic
+    state: dict[str, Any]
+    """The checkpoint's state.json."""
+
+
+def load_run(run: Path | str, *, task: Task | None = None, data: Path | str | None = None) -> TrainedRun:
+    """A run's newest checkpoint with its configuration.
+
+    run: its folder, or the name of a shipped policy.
+    task: the `Task` that it was trained on, if it was one of your own.
+    data: folder of imported recordings, if they lie elsewhere than in training.
+    """
+    torch.set_num_threads(1)
+    folder = run_folder(run)
+    config = load_config(folder)
+    if data is not None:
+        config = replace(config, data=str(data))
+    chosen = task or find_task(config.task)
+    networks, state = load_model(latest_checkpoint(folder), config.identity(chosen.skills))
+    return TrainedRun(folder, config, chosen, networks.eval(), state)
+
+
+def load_networks(run: Path | str, *, task: Task | None = None) -> ActorCritic:
+    """The networks of a run's newest checkpoint; `.act(observation)` gives the mean action.
+
+    run: its folder, or the name of a shipped policy.
+    """
+    return load_run(run, task=task).networks
