@@ -20,7 +20,7 @@ from skillfield.reporting.script import Part
 from skillfield.reporting.takes import VIDEO_FPS, Take, record_take
 from skillfield.reporting.video import write_video
 
-__all__ = ["VIDEO_SIZE", "Performer", "film", "film_run", "film_strip", "labels", "load_performers"]
+__all__ = ["VIDEO_SIZE", "Performer", "Scene", "film", "film_run", "film_strip", "labels", "load_performers"]
 
 VIDEO_SIZE = (1280, 720)
 """Width and height of a film."""

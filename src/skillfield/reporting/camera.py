@@ -18,7 +18,7 @@ _NEAREST = 1.2  # metres; closer looks like a fish-eye
 # something that leaves the picture must be caught quickly, and zooming in can wait.
 _ALONG, _UP, _OUT, _IN = 0.25, 1.0, 0.15, 3.0
 
-# The same for a motion that is known beforehand, as the spread of a bell curve in seconds: a camera that knows what will
+# The same for a motion known beforehand, as the spread of a bell curve in seconds: a camera that knows what will
 # happen neither lags nor hurries. Distances are the largest needed within so many seconds before they are smoothed.
 _PATH_ALONG, _PATH_UP, _PATH_DISTANCE, _PATH_AHEAD = 0.35, 0.7, 0.4, 0.6
 

@@ -63,14 +63,15 @@ def draw_takes(
 def draw_strip(
     take: Take, renderer: SceneRenderer, count: int, *, trail: bool = False
 ) -> tuple[list[Picture], list[str]]:
-    """So many pictures spread evenly over a take, and a caption for each: skill and time."""
+    """So many pictures spread evenly over a take, and a caption for each: time, and skill if there are several."""
     chosen = np.unique(np.linspace(0, len(take) - 1, count).round().astype(int)).tolist()
     renderer.hold_view(take.qpos)
     pictures, captions = [], []
     for frame in chosen:
         tail = take.trail(frame, TRAIL_SECONDS) if trail else None
         pictures.append(renderer.frame(take.qpos[frame], take.ghosts[frame], trail=tail))
-        captions.append(f"{frame / VIDEO_FPS:.1f} s\n{take.skills[frame].replace('_', ' ')}")
+        skill = take.skills[frame].replace("_", " ") if len(set(take.skills)) > 1 else ""
+        captions.append(f"{frame / VIDEO_FPS:.1f} s\n{skill}")
     return pictures, captions
 
 
@@ -116,5 +117,7 @@ def _pill(text: str, soft: str, size: int) -> Image.Image:
     draw = ImageDraw.Draw(plate)
     draw.rounded_rectangle((0, 0, plate.width - 1, plate.height - 1), radius=0.45 * size, fill=_PILL)
     draw.text((0.75 * size, plate.height / 2), text, font=font, fill=_PILL_TEXT, anchor="lm")
-    draw.text((0.75 * size + font.getlength(text) + gap, plate.height / 2), soft, font=font, fill=_PILL_SOFT, anchor="lm")
+    draw.text(
+        (0.75 * size + font.getlength(text) + gap, plate.height / 2), soft, font=font, fill=_PILL_SOFT, anchor="lm"
+    )
     return plate

@@ -1,18 +1,18 @@
 """One self-contained page about any number of runs: results, curves, transitions, graph, sampling, films."""
 
-import base64
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from html import escape
-from pathlib import Path
 
-from skillfield.errors import SkillfieldError
+from skillfield.reporting.bars import comparison_bars
 from skillfield.reporting.charts import duration, series_class, short
+from skillfield.reporting.clipsets import FilmRoom, pair_id, pair_sets, skill_sets
 from skillfield.reporting.connections import SIMILARITY_LEVELS, connection_pictures
 from skillfield.reporting.curves import curve_charts
 from skillfield.reporting.page import facts, html_page, legend, play_button, section
 from skillfield.reporting.results import results_table, transition_heat_map
-from skillfield.reporting.runs import RunRecord, by_method, filmed_run
+from skillfield.reporting.runs import RunRecord, by_method
 from skillfield.reporting.starts import start_charts
 
 __all__ = ["MAX_PAGE_BYTES", "report_page"]
@@ -40,24 +40,30 @@ def report_page(
         tasks.setdefault(record.task, []).append(record)
     title = f"{', '.join(tasks)}: {_plural(len({run.method for run in records}), 'method')}"
     parts = [_header(title, records, made, version)]
-    for task, runs in tasks.items():
+    head = "" if len(tasks) == 1 else "{task}: "
+    for number, (task, runs) in enumerate(tasks.items()):
         groups, skills = by_method(runs), _skills(runs)
-        before = f"{task}: " if len(tasks) > 1 else ""
+        before = head.format(task=task)
         parts += [
             _results(task, before, groups, skills),
+            _comparison(task, before, groups, skills),
+            _transitions(task, before, groups, skills, number if videos else None),
             _curves(task, before, groups, skills),
-            _transitions(task, before, groups, skills),
             _connections(task, before, groups),
             _starts(task, before, groups),
         ]
-    room = MAX_PAGE_BYTES - len("".join(parts).encode()) - 100_000  # for style and the list of runs
-    for task, runs in tasks.items():
-        before = f"{task}: " if len(tasks) > 1 else ""
-        if videos:
-            films, room = _films(task, before, by_method(runs), room, notes)
-            parts.append(films)
-            notes = ()  # said once
     parts.append(_runs(records))
+    if videos:
+        room = FilmRoom(MAX_PAGE_BYTES - len("".join(parts).encode()) - 100_000)  # for style and script
+        films = [
+            _films(n, task, head.format(task=task), by_method(runs), _skills(runs), room)
+            for n, (task, runs) in enumerate(tasks.items())
+        ]
+        pairs = [
+            pair_sets(n, f"transitions-{task}", by_method(runs), _skills(runs), room)
+            for n, (task, runs) in enumerate(tasks.items())
+        ]
+        parts = [*parts[:-1], *films, _notes(notes, room), parts[-1], *("\n".join(sets) for sets in pairs)]
     return html_page(f"skillfield · {title}", "\n".join(part for part in parts if part))
 
 
@@ -117,9 +123,23 @@ def _curves(task: str, before: str, groups: Groups, skills: Sequence[str]) -> st
     return section(f"training-{task}", f"{before}Training", caption, key, _grid(curve_charts(groups, skills)))
 
 
-def _transitions(task: str, before: str, groups: Groups, skills: Sequence[str]) -> str:
-    maps = [transition_heat_map(method, runs, skills) for method, runs in groups.items()]
+def _comparison(task: str, before: str, groups: Groups, skills: Sequence[str]) -> str:
+    bars = comparison_bars(groups, skills)
+    caption = "The same rates as bars. Whiskers are the 95 % interval of a single run's trials"
+    if any(sum(run.evaluation is not None for run in runs) > 1 for runs in groups.values()):
+        caption += ", and one standard deviation either way where a method has several runs"
+    key = legend([(f"swatch {series_class(number)}", method) for number, method in enumerate(groups)])
+    parts = [key, f'<div class="bars">{"".join(bars)}</div>'] if bars else []
+    return section(f"comparison-{task}", f"{before}Method against method", f"{caption}.", *parts)
+
+
+def _transitions(task: str, before: str, groups: Groups, skills: Sequence[str], number: int | None) -> str:
+    """number: of the task, where its transitions have films to lead to."""
+    link = partial(pair_id, number) if number is not None else None
+    maps = [transition_heat_map(method, runs, skills, link) for method, runs in groups.items()]
     caption = "TSR (%): a trial starts in a reference state of the row's skill and is asked for the column's."
+    if link:
+        caption += " Click a cell to watch: the policy plays the row's skill for a second, then the column's."
     content = f'<div class="maps">{"".join(maps)}</div>' if any(maps) else ""
     return section(f"transitions-{task}", f"{before}Transitions", caption, content)
 
@@ -164,43 +184,22 @@ def _starts(task: str, before: str, groups: Groups) -> str:
     return section(f"starts-{task}", f"{before}Where training starts", caption, *parts)
 
 
-def _films(task: str, before: str, groups: Groups, room: int, notes: Sequence[str]) -> tuple[str, int]:
-    """Films of one run per method, as far as there is room for their bytes; and the room that is left."""
-    parts, left_out = [], 0
-    for method, runs in groups.items():
-        run = filmed_run(runs)
-        films = []
-        for skill, path in run.videos().items():
-            if path.stat().st_size * 4 / 3 > room:
-                left_out += 1
-                continue
-            data = _base64(path)
-            room -= len(data)
-            films.append(_film(skill, data))
-        if films:
-            parts.append(f'<h3>{escape(method)}, seed {run.seed}</h3><div class="films">{"".join(films)}</div>')
-    said = list(notes)
-    if left_out:
-        said.append(f"{_plural(left_out, 'film')} left out to keep this page below {MAX_PAGE_BYTES // 1_000_000} MB.")
-    items = "".join(f"<li>{escape(note)}</li>" for note in said)
-    told = f'<ul class="notes">{items}</ul>' if items else ""
-    caption = "One run of each method, from the start of each demonstration and beyond its end."
-    return section(f"films-{task}", f"{before}Films", caption, play_button() if parts else "", *parts, told), room
-
-
-def _base64(path: Path) -> str:
-    try:
-        return base64.b64encode(path.read_bytes()).decode()
-    except OSError as problem:
-        raise SkillfieldError(f"{path}: cannot be read: {problem.strerror or problem}") from None
-
-
-def _film(skill: str, data: str) -> str:
-    source = f"data:video/mp4;base64,{data}"
-    return (
-        f'<figure><video controls muted loop playsinline preload="metadata" src="{source}"></video>'
-        f"<figcaption>{escape(skill)}</figcaption></figure>"
+def _films(number: int, task: str, before: str, groups: Groups, skills: Sequence[str], room: FilmRoom) -> str:
+    sets = skill_sets(number, f"films-{task}", groups, skills, room)
+    caption = (
+        "One run of each method, from the same frame of each demonstration and beyond its end. Click a film to enlarge "
+        "its row and start all of it together."
     )
+    return section(f"films-{task}", f"{before}Films", caption, play_button() if sets else "", *sets)
+
+
+def _notes(notes: Sequence[str], room: FilmRoom) -> str:
+    said = list(notes)
+    if room.left_out:
+        size = f"{MAX_PAGE_BYTES // 1_000_000} MB"
+        said.append(f"{_plural(room.left_out, 'film')} left out to keep this page below {size}.")
+    items = "".join(f"<li>{escape(note)}</li>" for note in said)
+    return f'<ul class="notes">{items}</ul>' if items else ""
 
 
 def _runs(records: Sequence[RunRecord]) -> str:

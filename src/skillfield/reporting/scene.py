@@ -26,7 +26,7 @@ _GHOST_SIZE = 0.97  # a ghost in the same place hides inside, instead of flicker
 _TRAIL_RGB = (0.95, 0.30, 0.05)
 _TRAIL_RADIUS, _TRAIL_ALPHA = 0.011, 0.75  # metres and opacity at its fresh end
 
-_LEASH = 4.0  # metres: an object further from the character is no longer kept in the picture
+_LEASH, _LOST = 4.0, 8.0  # metres from the character: an object is held back in the picture, and given up
 
 
 class SceneRenderer:
@@ -118,11 +118,12 @@ class SceneRenderer:
         return self._model.geom_rbound[self._shown]
 
     def _centres(self) -> NDArray[np.float64]:
-        """Of everything that shall be in the picture; what went far away is held back towards the character."""
+        """Of everything that shall be in the picture; what went far away matters less and less."""
         centres = self._data.geom_xpos[self._shown]  # a copy
         away = centres[self._is_object] - self._data.xpos[self._root]
         length = np.linalg.norm(away[:, :2], axis=1, keepdims=True)
-        centres[self._is_object] -= away * np.maximum(0.0, 1.0 - _LEASH / np.maximum(length, 1e-9)) * (1.0, 1.0, 0.0)
+        kept = np.minimum(1.0, _LEASH / np.maximum(length, _LEASH)) * np.clip((_LOST - length) / (_LOST - _LEASH), 0, 1)
+        centres[self._is_object] -= away * (1.0 - kept)
         return centres
 
     def _all_centres(self, qpos: ArrayLike) -> NDArray[np.float64]:

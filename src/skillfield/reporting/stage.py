@@ -18,15 +18,14 @@ Colours = NDArray[np.float64]  # [height, width, 3]
 OVERSAMPLED_AREA = 400_000
 """Pixels up to which a picture is drawn twice as fine along each side; larger ones are drawn half as fine again."""
 
-_SHADOW_REACH = 2.0  # metres around the aim, across the light, where shadows are drawn
-_SHADOW_PIXELS = 1280  # 3 mm each
+_SHADOW_REACH = 2.5  # metres around the aim, across the light
+_SHADOW_PIXELS = 1280  # 4 mm each
 _LIGHT_DISTANCE = 4.5  # metres from the aim to the key light: a ball flies below it
 _NEAREST, _FARTHEST = 0.15, 90.0  # metres that are drawn
 _FOG = (7.0, 30.0)  # metres where the floor begins to fade into the sky, and where it has
 _SLICES, _STACKS = 20, 12  # of a sphere: vertices are most of a humanoid's cost on a CPU
 
-_HORIZON = (0.90, 0.915, 0.93)
-_ZENITH = (0.55, 0.66, 0.79)
+_SKY = (0.84, 0.88, 0.92)  # all of it: the fog lies over the sky too
 _WOOD, _WOOD_SPREAD = np.array([0.80, 0.685, 0.535]), 0.022
 _PLANKS, _PLANK_PARTS = 16, 2  # across the texture, and along it
 _FLOOR_METRES = 2.0  # that the texture covers
@@ -52,7 +51,7 @@ def drawn_size(width: int, height: int) -> tuple[int, int]:
 
 
 def stage_model(model: mujoco.MjModel, width: int, height: int) -> mujoco.MjModel:
-    """A copy of a model, made for pictures of this size. Floor and sky of other makers stay as they are."""
+    """A copy of a model, made for pictures of this size. The floor of another maker stays as it is."""
     model = copy.copy(model)
     model.vis.global_.offwidth, model.vis.global_.offheight = drawn_size(width, height)
     model.vis.quality.offsamples = 0
@@ -61,9 +60,8 @@ def stage_model(model: mujoco.MjModel, width: int, height: int) -> mujoco.MjMode
     model.vis.map.shadowclip = _SHADOW_REACH / model.stat.extent
     model.vis.map.znear, model.vis.map.zfar = _NEAREST / model.stat.extent, _FARTHEST / model.stat.extent
     model.vis.map.fogstart, model.vis.map.fogend = (metres / model.stat.extent for metres in _FOG)
-    model.vis.rgba.fog[:] = model.vis.rgba.haze[:] = (*_HORIZON, 1.0)
+    model.vis.rgba.fog[:] = model.vis.rgba.haze[:] = (*_SKY, 1.0)
     _paint(model, "floor", _parquet)
-    _paint(model, "sky", _gradient)
     floor = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_MATERIAL, "floor")
     if floor >= 0:
         model.mat_texrepeat[floor] = 1.0 / _FLOOR_METRES
@@ -71,7 +69,13 @@ def stage_model(model: mujoco.MjModel, width: int, height: int) -> mujoco.MjMode
 
 
 def add_lights(scene: mujoco.MjvScene, aim: NDArray[np.float64]) -> None:
-    """Replace the scene's lights by a key light with shadows near the aim, a fill light, and a light from behind."""
+    """Replace the scene's lights by a key light with shadows near the aim, a fill light, and a light from behind.
+
+    The floor takes shadows and throws none, or MuJoCo would draw stripes on it where it is close to the camera.
+    """
+    for geom in scene.geoms[: scene.ngeom]:
+        if geom.type == mujoco.mjtGeom.mjGEOM_PLANE.value:
+            geom.category = mujoco.mjtCatBit.mjCAT_DECOR.value
     scene.nlight = 4
     for light, lamp in zip(scene.lights[1:4], (_KEY, _FILL, _BACK), strict=True):
         direction = np.array(lamp.direction) / np.linalg.norm(lamp.direction)
@@ -118,19 +122,3 @@ def _parquet(height: int, width: int) -> Colours:
     tile = (row * 2 // height + column * 2 // width) % 2
     shade = (shade + grain) * np.where(seam, 0.88, 1.0) * np.where(tile, _TILE_SHADE, 1.0)
     return shade[..., None] * _WOOD
-
-
-def _gradient(height: int, width: int) -> Colours:
-    """Six faces of a sky, below each other: light at the horizon, deeper above.  [height, width, 3]"""
-    size = width
-    across = (np.arange(size) + 0.5) / size * 2 - 1
-    side = np.broadcast_to(across[:, None], (size, size))
-    faces = []
-    for face in range(height // size):
-        up = {2: np.ones((size, size)), 3: -np.ones((size, size))}.get(face)
-        other = np.broadcast_to(across, (size, size))
-        length = np.sqrt(1 + side**2 + other**2)
-        rise = (up if up is not None else -side) / length
-        share = np.clip(2.5 * rise, 0, 1)[..., None] ** 0.8
-        faces.append((1 - share) * np.array(_HORIZON) + share * np.array(_ZENITH))
-    return np.concatenate(faces)
