@@ -20,7 +20,18 @@ from skillfield.reporting.script import Part
 from skillfield.reporting.takes import VIDEO_FPS, Take, record_take
 from skillfield.reporting.video import write_video
 
-__all__ = ["VIDEO_SIZE", "Performer", "Scene", "film", "film_run", "film_strip", "labels", "load_performers"]
+__all__ = [
+    "VIDEO_SIZE",
+    "Performer",
+    "Scene",
+    "check_size",
+    "film",
+    "film_run",
+    "film_strip",
+    "find_cast",
+    "labels",
+    "load_performers",
+]
 
 VIDEO_SIZE = (1280, 720)
 """Width and height of a film."""
@@ -50,11 +61,8 @@ class Performer:
         return record_take(self.env, self.model, scene, ghost=ghost)
 
 
-def load_performers(runs: Sequence[Path | str], data: Path | None = None) -> list[Performer]:
-    """Policies of one task, by run folder or shipped name.
-
-    data: folder of imported recordings, if they lie elsewhere than in training.
-    """
+def find_cast(runs: Sequence[Path | str]) -> tuple[list[Path], list[RunConfig], Task]:
+    """Folders, configurations and the common task of runs that are to be filmed together; quick, nothing is loaded."""
     if not runs:
         raise ConfigError("name at least one run folder, or a shipped policy")
     folders = [run_folder(run) for run in runs]
@@ -63,7 +71,15 @@ def load_performers(runs: Sequence[Path | str], data: Path | None = None) -> lis
     if len(tasks) > 1:
         found = ", ".join(f"{folder} is of {config.task}" for folder, config in zip(folders, configs, strict=True))
         raise ConfigError(f"only runs of one task can be filmed side by side: {found}")
-    chosen = task(next(iter(tasks)))
+    return folders, configs, task(next(iter(tasks)))
+
+
+def load_performers(runs: Sequence[Path | str], data: Path | None = None) -> list[Performer]:
+    """Policies of one task, by run folder or shipped name.
+
+    data: folder of imported recordings, if they lie elsewhere than in training.
+    """
+    folders, configs, chosen = find_cast(runs)
     return [_performer(folder, config, chosen, data) for folder, config in zip(folders, configs, strict=True)]
 
 
@@ -120,16 +136,14 @@ def film_strip(
 
     size: of each picture.
     """
-    if count < 1:
-        raise ConfigError(f"a filmstrip needs at least one picture per row, not {count}")
     names = labels(performers) or [""]
     rows = []
-    for scene in scenes:
-        for performer, name in zip(performers, names, strict=True):
-            with _renderer(performer, size) as renderer:
-                pictures, captions = draw_strip(performer.play(scene, ghost), renderer, count, trail=trail)
+    with _renderer(performers[0], size) as renderer:
+        for scene in scenes:
             title = ", ".join(dict.fromkeys(part.skill.replace("_", " ") for part in scene))
-            rows.append(filmstrip(pictures, captions, " · ".join(filter(None, (name, title)))))
+            for performer, name in zip(performers, names, strict=True):
+                pictures, captions = draw_strip(performer.play(scene, ghost), renderer, count, trail=trail)
+                rows.append(filmstrip(pictures, captions, " · ".join(filter(None, (name, title)))))
     write_picture(stack_strips(rows), path)
 
 
@@ -148,7 +162,12 @@ def _performer(folder: Path, config: RunConfig, chosen: Task, data: Path | None)
     return Performer(folder, config, env_factory(chosen, config, model, "cpu")(1), model)
 
 
-def _renderer(performer: Performer, size: tuple[int, int]) -> AbstractContextManager[SceneRenderer]:
+def check_size(size: tuple[int, int]) -> None:
+    """Raise unless a picture can be so small."""
     if min(size) < _SMALLEST:
         raise ConfigError(f"cannot film at {size[0]}×{size[1]} pixels; at least {_SMALLEST} along each side are needed")
+
+
+def _renderer(performer: Performer, size: tuple[int, int]) -> AbstractContextManager[SceneRenderer]:
+    check_size(size)
     return SceneRenderer(performer.env.engine.character, *size, fps=VIDEO_FPS)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from skillfield.cli.films import VIDEO_SIZE, Performer, film, film_strip, load_performers
+from skillfield.cli.films import VIDEO_SIZE, Performer, check_size, film, film_strip, find_cast, load_performers
 from skillfield.errors import ConfigError
 from skillfield.experiments.shipped import is_shipped
 from skillfield.reporting.filmstrip import TILE_HEIGHT, TILE_WIDTH
@@ -54,8 +54,12 @@ class Render:
             raise ConfigError(f"a filmstrip is a PNG, not '{self.out.suffix}'")
         if not self.seconds > 0:
             raise ConfigError(f"cannot film {self.seconds:g} s")
+        if self.filmstrip is not None and self.filmstrip < 1:
+            raise ConfigError(f"a filmstrip needs at least one picture per row, not {self.filmstrip}")
+        check_size(self.size or VIDEO_SIZE)
+        _, _, task = find_cast(self.runs)
+        scenes = self._scenes(task.skills)
         performers = load_performers(self.runs, self.data)
-        scenes = self._scenes(performers[0].skills)
         out = self.out or _default_out(performers, ".png" if strip else ".mp4")
         if strip:
             count = _STRIP_PICTURES if self.filmstrip is None else self.filmstrip
