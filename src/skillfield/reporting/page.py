@@ -126,11 +126,10 @@ svg .name { font-size: 11px; fill: var(--ink); }
   padding: 1.6rem max(1.5rem, calc(50vw - 800px)); background: var(--paper); }
 .set:target .close, .set.open .close { display: inline; }
 .set:target .enlarge, .set.open .enlarge { display: none; }
-.set:target .films, .set.open .films { grid-template-columns: repeat(auto-fit, minmax(min(22rem, 100%), 1fr));
-  max-width: none; }
+.set:target .films figure, .set.open .films figure { flex-basis: 22rem; max-width: none; }
 .set:target video, .set.open video { max-height: 78vh; object-fit: contain; }
-.films { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(12.5rem, 100%), 1fr));
-  gap: 1rem; margin: .6rem 0 1.4rem; }
+.films { display: flex; flex-wrap: wrap; gap: 1rem; margin: .6rem 0 1.4rem; }
+.films figure { flex: 1 1 12.5rem; max-width: 22rem; }
 video { width: 100%; display: block; border-radius: 4px; background: var(--faint); }
 .films figcaption { font-weight: 400; margin: .3rem 0 0; }
 button { font-size: .84rem; padding: .3rem .8rem; border: 1px solid var(--rule); border-radius: 4px;
@@ -148,7 +147,7 @@ const films = [...document.querySelectorAll('.set:not(.unseen) video')], still =
 films.forEach(film => still ? film.play() : film.pause());
 """
 
-# Films of a set start together, wait for each other, and begin again together. Controls cover half of a small film, so
+# Films of a set start together and keep to the time of the first. Controls cover half of a small film, so
 # they show only where there is no script.
 _SCRIPT = """
 const sets = [...document.querySelectorAll('.set')];
@@ -172,10 +171,10 @@ function enter(set) {
 }
 for (const set of sets) {
   const all = films(set);
-  all.forEach(film => { film.controls = film.loop = false; film.tabIndex = 0; film.style.cursor = 'pointer'; });
-  all.forEach(film => film.addEventListener('ended', () => restart(set)));
+  all.forEach(film => { film.controls = false; film.tabIndex = 0; film.style.cursor = 'pointer'; });
   if (all.length) all[0].addEventListener('timeupdate', () => all.slice(1).forEach(film => {
-    if (Math.abs(film.currentTime - all[0].currentTime) > 0.1) film.currentTime = all[0].currentTime;
+    const length = film.duration || 1, time = all[0].currentTime % length, away = Math.abs(film.currentTime - time);
+    if (Math.min(away, length - away) > 0.1) film.currentTime = time;
   }));
 }
 function toggle(set) {

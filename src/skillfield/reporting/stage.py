@@ -19,7 +19,8 @@ OVERSAMPLED_AREA = 400_000
 """Pixels up to which a picture is drawn twice as fine along each side; larger ones are drawn half as fine again."""
 
 _SHADOW_REACH = 2.5  # metres around the aim, across the light
-_SHADOW_PIXELS = 1280  # 4 mm each
+_SHADOW_PIXELS = (512, 1280)  # fewest and most along a side; 4 mm each where there are most
+_SHADOW_SHARE = 0.67  # as many as this share of the picture's width
 _LIGHT_DISTANCE = 4.5  # metres from the aim to the key light: a ball flies below it
 _NEAREST, _FARTHEST = 0.15, 90.0  # metres that are drawn
 _FOG = (7.0, 30.0)  # metres where the floor begins to fade into the sky, and where it has
@@ -53,9 +54,10 @@ def drawn_size(width: int, height: int) -> tuple[int, int]:
 def stage_model(model: mujoco.MjModel, width: int, height: int) -> mujoco.MjModel:
     """A copy of a model, made for pictures of this size. The floor of another maker stays as it is."""
     model = copy.copy(model)
-    model.vis.global_.offwidth, model.vis.global_.offheight = drawn_size(width, height)
+    drawn = drawn_size(width, height)
+    model.vis.global_.offwidth, model.vis.global_.offheight = drawn
     model.vis.quality.offsamples = 0
-    model.vis.quality.shadowsize = _SHADOW_PIXELS
+    model.vis.quality.shadowsize = round(np.clip(_SHADOW_SHARE * drawn[0], *_SHADOW_PIXELS))
     model.vis.quality.numslices, model.vis.quality.numstacks = _SLICES, _STACKS
     model.vis.map.shadowclip = _SHADOW_REACH / model.stat.extent
     model.vis.map.znear, model.vis.map.zfar = _NEAREST / model.stat.extent, _FARTHEST / model.stat.extent
