@@ -5,7 +5,9 @@ import json
 import math
 import re
 import shlex
+import shutil
 import statistics
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from html import escape
@@ -558,3 +560,27 @@ def test_the_command_takes_runs_and_an_output(tmp_path: Path) -> None:
         Report(()).run()
     with pytest.raises(ConfigError, match="is a folder"):
         replace(typed, out=tmp_path).run()
+
+
+_CLICKS = """<script>
+const state = () => document.querySelector('.set.open')?.id ?? 'none', seen = [];
+document.querySelector('.heat a').click(); seen.push(state());
+document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' })); seen.push(state());
+document.querySelectorAll('#skill-0-1 video')[1].click(); seen.push(state());
+document.querySelector('.set.open .close').click(); seen.push(state());
+document.title = 'seen ' + seen.join(' ');
+</script></body>"""
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no Chromium to click with")
+def test_a_click_enlarges_and_escape_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a real browser: a cell opens its transition, a film opens its row, and both can be left."""
+    runs = [make_run(tmp_path / method, method) for method in ("sm", "full")]
+    pretend_to_film(monkeypatch)
+    html = report(*runs, videos=True, transitions=("all",))
+    (tmp_path / "clicked.html").write_text(html.replace("</body>", _CLICKS))
+    browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    shown = subprocess.run(
+        [*browser, "--dump-dom", f"file://{tmp_path / 'clicked.html'}"], capture_output=True, text=True, timeout=120
+    )
+    assert "<title>seen pair-0-0-1 none skill-0-1 none</title>" in shown.stdout
