@@ -5,8 +5,10 @@ import json
 import math
 import re
 import shlex
+import shutil
 import statistics
-from collections.abc import Callable, Sequence
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
@@ -30,6 +32,7 @@ from skillfield.files import write_json
 from skillfield.reference import ReferenceMotion
 from skillfield.reference.adaptive import AdaptiveSampling
 from skillfield.reporting import report as page_module
+from skillfield.reporting.bars import rate_bar
 from skillfield.reporting.charts import axis_ticks
 from skillfield.reporting.curves import curve
 from skillfield.reporting.logs import METRICS_FILE
@@ -48,13 +51,18 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.rows: list[list[str]] = []
         self.resources: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
         self.text = ""
         self.feed(html)
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Open a tag."""
-        self.resources += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "poster")]
+        addresses = [value or "" for name, value in attrs if name in ("src", "href", "srcset", "poster")]
+        self.links += [address[1:] for address in addresses if address.startswith("#")]
+        self.resources += [address for address in addresses if not address.startswith("#")]
+        self.ids += [value or "" for name, value in attrs if name == "id"]
         if tag not in VOID:
             self.open.append(tag)
         if tag == "tr":
@@ -132,11 +140,27 @@ def add_graph(run: Path, clips: Sequence[tuple[str, int]] = (("hold", 6), ("toss
     save_file({"sampler/mean_reward": torch.linspace(0.1, 0.9, rows)}, checkpoint / "training.safetensors")
 
 
-def report(*runs: Path, videos: bool = False) -> str:
+def report(*runs: Path, videos: bool = False, transitions: tuple[str, ...] = ("none",)) -> str:
     """The page of some runs."""
     out = runs[0].parent / "page" / "report.html"
-    assert Report(runs, out=out, videos=videos).run() == 0
+    assert Report(runs, out=out, videos=videos, transitions=transitions).run() == 0
     return out.read_text()
+
+
+def pretend_to_film(monkeypatch: pytest.MonkeyPatch) -> dict[Path, list[str]]:
+    """Films without a policy or a picture; gives what was filmed: skills by file."""
+    made: dict[Path, list[str]] = {}
+
+    def film(_: Any, films: dict[Path, Any], *__: Any, **___: Any) -> Iterator[Path]:
+        for path, scenes in films.items():
+            yield path
+            made[path] = [part.skill for scene in scenes for part in scene]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"a new film")
+
+    monkeypatch.setattr(command, "load_performers", lambda *_: [])
+    monkeypatch.setattr(command, "film", film)
+    return made
 
 
 def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
@@ -335,18 +359,106 @@ def test_films_are_in_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     runs = [make_run(tmp_path / str(seed), seed=seed) for seed in range(2)]
     (runs[1] / "videos").mkdir()
     (runs[1] / "videos" / "hold.mp4").write_bytes(b"an old film")
-    made = []
-
-    def film(run: Path, out: Path, skills: tuple[str, ...], *_: Any) -> None:
-        made.append((run, skills))
-        out.write_bytes(b"a new film")
-
-    monkeypatch.setattr(command, "film_run", film)
+    made = pretend_to_film(monkeypatch)
     page = Page(report(*runs, videos=True))
     films = [base64.b64decode(source.removeprefix("data:video/mp4;base64,")) for source in page.resources]
     assert films == [b"an old film", b"a new film"]
-    assert made == [(runs[1], ("toss",))]
+    assert made == {runs[1] / "videos" / "toss.mp4": ["toss"]}
     assert Page(report(*runs, videos=False)).resources == []
+
+
+def cells(html: str) -> list[str]:
+    """What the cells of all transition matrices hold, as HTML."""
+    tables = re.findall(r'<table class="heat">.*?</table>', html, re.DOTALL)
+    return [cell for table in tables for cell in re.findall(r"<td.*?>(.*?)</td>", table)]
+
+
+def test_every_transition_leads_to_its_films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One set per ordered pair, with the film of every method; each address in the page is an id of the page."""
+    runs = [make_run(tmp_path / method, method) for method in ("sm", "full")]
+    made = pretend_to_film(monkeypatch)
+    html = report(*runs, videos=True, transitions=("all",))
+    page = Page(html)
+    assert len(set(page.ids)) == len(page.ids)
+    assert set(page.links) <= set(page.ids)
+    figures = [cell for cell in cells(html) if re.fullmatch(r'<a href="#pair-0-\d-\d">20\.0</a>', cell)]
+    assert len(figures) == 4  # two methods, two ordered pairs
+    for run in runs:
+        for source, target in (SKILLS, SKILLS[::-1]):
+            path = run / "videos" / "transitions" / f"{source}--{target}.mp4"
+            assert made[path] == [source, target]
+    for i, j in ((0, 1), (1, 0)):
+        films = html.split(f'id="pair-0-{i}-{j}"')[1].split('id="pair')[0]
+        assert films.count("<video") == 2
+        assert f"{SKILLS[i]} → {SKILLS[j]}" in films
+        assert "TSR 20 %" in films
+
+
+def test_a_transition_without_a_film_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cell leads there all the same; without films a cell leads nowhere."""
+    run = make_run(tmp_path / "a")
+    made = pretend_to_film(monkeypatch)
+    html = report(run, videos=True, transitions=("toss:hold",))
+    assert [path.name for path in made] == ["hold.mp4", "toss.mp4", "toss--hold.mp4"]
+    page = Page(html)
+    assert {"pair-0-0-1", "pair-0-1-0"} <= set(page.links) <= set(page.ids)
+    assert "--transitions hold:toss makes one" in page.text
+    assert "--transitions toss:hold makes one" not in page.text
+    assert Page(report(run, videos=False)).links == []
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ("hold", "'hold' is no pair"),
+        ("hold:juggle", "unknown skill 'juggle'; known: hold, toss"),
+        ("hold:hold", "leads to another skill"),
+    ],
+)
+def test_a_choice_of_transitions_that_makes_no_sense_is_refused(choice: str, message: str, tmp_path: Path) -> None:
+    """Before anything is filmed or written."""
+    run = make_run(tmp_path / "a")
+    with pytest.raises(ConfigError, match=message):
+        Report((run,), out=tmp_path / "p.html", transitions=(choice,)).run()
+    assert not (tmp_path / "p.html").exists()
+    assert not (run / "videos").exists()
+
+
+def test_films_of_a_skill_stand_side_by_side(tmp_path: Path) -> None:
+    """All methods in one set, in the order of the table, with their rates; enlarging and closing lead somewhere."""
+    runs = [make_run(tmp_path / method, method, rate=rate) for method, rate in (("full", 0.9), ("sm", 0.5))]
+    for run in runs:
+        (run / "videos").mkdir()
+        for skill in SKILLS:
+            (run / "videos" / f"{skill}.mp4").write_bytes(f"{run.name} {skill}".encode())
+    html = report(*runs, videos=True)
+    page = Page(html)
+    assert set(page.links) <= set(page.ids)
+    first = html.split('id="skill-0-0"')[1].split('id="skill-0-1"')[0]
+    films = [base64.b64decode(film) for film in re.findall(r"base64,([^\"]+)", first)]
+    assert films == [b"sm hold", b"full hold"]
+    assert [rate for rate in ("SR 50 %", "SR 90 %") if rate in first] == ["SR 50 %", "SR 90 %"]
+
+
+def test_bars_have_the_rates_and_their_intervals(tmp_path: Path) -> None:
+    """A bar per metric, skill and method; a single run has the interval of its trials."""
+    runs = [make_run(tmp_path / method, method, rate=rate) for method, rate in (("sm", 0.5), ("full", 0.8))]
+    html = report(*runs)
+    assert html.count('<g class="rate') == 3 * len(SKILLS) * 2
+    assert "sm, hold: 50.0 % (45.0 … 55.0; 95 % interval)" in html
+    assert "full, toss: 40.0 % (0.0 … 80.0; 95 % interval)" in html  # εNSR
+    assert re.search(r"full, toss: 20\.0 % \(12\.\d … 31\.\d; 95 % interval\)", html)  # TSR, 64 trials
+    assert "Method against method" not in report(make_run(tmp_path / "new", rate=None))
+
+
+def test_a_bar_over_several_runs_has_their_spread() -> None:
+    """One sample standard deviation either way, within 0 and 1."""
+    assert rate_bar([], []) is None
+    assert rate_bar([math.nan], [None]) is None
+    bar = rate_bar([0.9, 1.0, math.nan], [(0.8, 1.0), (0.9, 1.0), None])
+    assert bar is not None
+    assert (bar.rate, bar.runs, bar.high) == (pytest.approx(0.95), 2, 1.0)
+    assert bar.low == pytest.approx(0.95 - statistics.stdev([0.9, 1.0]))
 
 
 def test_a_page_that_would_be_too_large_leaves_films_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,10 +480,10 @@ def test_without_films_the_page_says_why(
 ) -> None:
     """A machine that cannot draw still gets its report."""
 
-    def film(*_: Any) -> None:
+    def load(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(command, "film_run", film)
+    monkeypatch.setattr(command, "load_performers", load)
     page = Page(report(make_run(tmp_path / "a"), videos=True))
     assert str(error) in page.text
     assert page.row("sm")[1] == "80.0"
@@ -441,9 +553,34 @@ def test_a_damaged_run_is_one_line_and_leaves_the_old_page(
 def test_the_command_takes_runs_and_an_output(tmp_path: Path) -> None:
     """As typed; without runs there is nothing to report, and a page needs a name of its own."""
     runs = [str(make_run(tmp_path / name)) for name in ("a", "b")]
-    typed = tyro.cli(Report, args=[*runs, "--out", str(tmp_path / "p.html"), "--no-videos"])
-    assert typed == Report(tuple(map(Path, runs)), tmp_path / "p.html", False)
+    typed = tyro.cli(Report, args=[*runs, "--out", str(tmp_path / "p.html"), "--no-videos", "--transitions", "a:b"])
+    assert typed == Report(tuple(map(Path, runs)), tmp_path / "p.html", False, ("a:b",))
+    typed = replace(typed, transitions=())
     with pytest.raises(ConfigError, match="at least one run"):
         Report(()).run()
     with pytest.raises(ConfigError, match="is a folder"):
         replace(typed, out=tmp_path).run()
+
+
+_CLICKS = """<script>
+const state = () => document.querySelector('.set.open')?.id ?? 'none', seen = [];
+document.querySelector('.heat a').click(); seen.push(state());
+document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' })); seen.push(state());
+document.querySelectorAll('#skill-0-1 video')[1].click(); seen.push(state());
+document.querySelector('.set.open .close').click(); seen.push(state());
+document.title = 'seen ' + seen.join(' ');
+</script></body>"""
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no Chromium to click with")
+def test_a_click_enlarges_and_escape_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a real browser: a cell opens its transition, a film opens its row, and both can be left."""
+    runs = [make_run(tmp_path / method, method) for method in ("sm", "full")]
+    pretend_to_film(monkeypatch)
+    html = report(*runs, videos=True, transitions=("all",))
+    (tmp_path / "clicked.html").write_text(html.replace("</body>", _CLICKS))
+    browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    shown = subprocess.run(
+        [*browser, "--dump-dom", f"file://{tmp_path / 'clicked.html'}"], capture_output=True, text=True, timeout=120
+    )
+    assert "<title>seen pair-0-0-1 none skill-0-1 none</title>" in shown.stdout

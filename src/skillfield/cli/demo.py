@@ -6,7 +6,7 @@ from pathlib import Path
 
 from skillfield.api import evaluate, new_run_folder, train
 from skillfield.cli.evaluate import transition_table
-from skillfield.cli.render import film_run
+from skillfield.cli.films import film_run
 from skillfield.cli.report import write_report
 from skillfield.errors import RenderError
 from skillfield.evaluation import Evaluation
@@ -57,7 +57,7 @@ class Demo:
         video = folder / "video.mp4"
         try:
             console.print("Filming …")
-            film_run(folder, video, skills=(), seconds=3.0, size=(480, 360))
+            film_run(folder, video, seconds=3.0, size=(640, 360))
         except RenderError as problem:
             console.print(f"no video: {problem}")
         write_report([folder], folder / "report.html", videos=False)

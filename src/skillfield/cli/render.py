@@ -1,68 +1,88 @@
-"""`skillfield render`: film a trained policy."""
+"""`skillfield render`: film trained policies."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import tyro
 
-from skillfield.api import env_factory, load_policy
-from skillfield.errors import ConfigError, unknown_name
-from skillfield.experiments.run import load_config
-from skillfield.experiments.shipped import is_shipped, run_folder
-from skillfield.experiments.tasks import task
-from skillfield.reporting.filming import VIDEO_FPS, film_skill
-from skillfield.reporting.scene import SceneRenderer
-from skillfield.reporting.video import write_video
+from skillfield.cli.films import VIDEO_SIZE, Performer, check_size, film, film_strip, find_cast, load_performers
+from skillfield.errors import ConfigError
+from skillfield.experiments.shipped import is_shipped
+from skillfield.reporting.filmstrip import TILE_HEIGHT, TILE_WIDTH
+from skillfield.reporting.script import Part, find_skill, parse_script
 
-__all__ = ["Render", "film_run"]
+__all__ = ["Render"]
+
+_STRIP_PICTURES = 6
 
 
 @dataclass(frozen=True)
 class Render:
-    """Film a trained policy: each skill in turn, from the start of its demonstration and well beyond its end."""
+    """Film trained policies: each skill in turn, or a script of skills; several runs play side by side.
 
-    run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(name="run")]
-    """Run folder with a checkpoint, or the name of a shipped policy, such as starter."""
+    Every take starts in a frame of the first skill's demonstration, the same for all runs.
+    """
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Run folders with a checkpoint, or names of shipped policies, such as starter. Several: of one task."""
     out: Path | None = None
-    """Video to write, .mp4 or .gif; RUN/video.mp4 (NAME.mp4 here for a shipped policy) if not given."""
+    """File to write: .mp4, .gif, or .png for a filmstrip. RUN/video.mp4 if not given; here for a shipped policy or
+    several runs."""
     skills: tuple[str, ...] = ()
-    """Which skills; all of them if not given."""
+    """Which skills, each from its own start; all of them if not given."""
+    script: str | None = None
+    """Skills in a row without a cut, such as "forward 3s, left 2s, toss". Any unambiguous part of a name will do."""
     seconds: float = 4.0
-    """Per skill."""
-    size: tuple[int, int] = (640, 480)
-    """Width and height in pixels."""
+    """Per skill; in a script, of the skills that have no duration."""
+    size: tuple[int, int] | None = None
+    """Width and height in pixels: 1280 720; of each picture of a filmstrip: 240 320."""
     ghost: bool = False
-    """Show the demonstration as a ghost while it lasts."""
+    """Show the demonstration as a ghost where the character is."""
+    trail: bool = False
+    """Draw where the ball has been."""
+    filmstrip: int | None = None
+    """So many pictures in a row per skill, as a PNG, instead of a film."""
+    data: Path | None = None
+    """Folder of imported recordings, if they lie elsewhere than in training."""
 
     def run(self) -> int:
-        """Film."""
-        folder = run_folder(self.run_folder)
-        out = self.out or (Path(f"{folder.name}.mp4") if is_shipped(folder) else folder / "video.mp4")
-        film_run(folder, out, self.skills, self.seconds, self.size, self.ghost)
+        """Film; print where it is."""
+        strip = self.filmstrip is not None or (self.out is not None and self.out.suffix.lower() == ".png")
+        if strip and self.out is not None and self.out.suffix.lower() != ".png":
+            raise ConfigError(f"a filmstrip is a PNG, not '{self.out.suffix}'")
+        if not self.seconds > 0:
+            raise ConfigError(f"cannot film {self.seconds:g} s")
+        if self.filmstrip is not None and self.filmstrip < 1:
+            raise ConfigError(f"a filmstrip needs at least one picture per row, not {self.filmstrip}")
+        check_size(self.size or VIDEO_SIZE)
+        _, _, task = find_cast(self.runs)
+        scenes = self._scenes(task.skills)
+        performers = load_performers(self.runs, self.data)
+        out = self.out or _default_out(performers, ".png" if strip else ".mp4")
+        if strip:
+            count = _STRIP_PICTURES if self.filmstrip is None else self.filmstrip
+            size = self.size or (TILE_WIDTH, TILE_HEIGHT)
+            film_strip(performers, scenes, out, count, size, ghost=self.ghost, trail=self.trail)
+        else:
+            for _ in film(performers, {out: scenes}, self.size or VIDEO_SIZE, ghost=self.ghost, trail=self.trail):
+                pass
         print(out)
         return 0
 
+    def _scenes(self, known: Sequence[str]) -> list[tuple[Part, ...]]:
+        if self.script is not None:
+            if self.skills:
+                raise ConfigError("--script names its skills itself; leave --skills out")
+            return [parse_script(self.script, known, self.seconds)]
+        return [(Part(find_skill(skill, known), self.seconds),) for skill in self.skills or known]
 
-def film_run(
-    run: Path, out: Path, skills: tuple[str, ...], seconds: float, size: tuple[int, int], ghost: bool = False
-) -> None:
-    """Write a video of a run's newest checkpoint."""
-    config = load_config(run)
-    chosen = task(config.task)
-    for skill in skills:
-        if skill not in chosen.skills:
-            raise ConfigError(unknown_name("skill", skill, chosen.skills))
-    if seconds <= 0 or min(size) < 16:
-        raise ConfigError(f"cannot film {seconds:g} s at {size[0]}×{size[1]}")
-    model = load_policy(run)
-    env = env_factory(chosen, config, model)(1)
 
-    def pictures() -> Iterator[np.ndarray[Any, Any]]:
-        for skill in skills or chosen.skills:
-            with SceneRenderer(env.engine.character, *size, fps=VIDEO_FPS) as renderer:
-                yield from film_skill(env, model, renderer, skill, seconds, ghost=ghost)
-
-    write_video(pictures(), out, VIDEO_FPS)
+def _default_out(performers: Sequence[Performer], suffix: str) -> Path:
+    if len(performers) > 1:
+        return Path(f"side_by_side{suffix}")
+    folder = performers[0].folder
+    if is_shipped(folder):
+        return Path(f"{folder.name}{suffix}")
+    return folder / (f"video{suffix}" if suffix == ".mp4" else f"filmstrip{suffix}")

@@ -1,7 +1,7 @@
 """`skillfield report`: one page about any number of runs."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -10,19 +10,22 @@ from typing import Annotated
 
 import tyro
 
-from skillfield.cli.render import film_run
+from skillfield.cli.films import Scene, film, load_performers
 from skillfield.configuration import to_dict
 from skillfield.errors import ConfigError, RenderError, SkillfieldError
 from skillfield.experiments.methods import METHODS
 from skillfield.experiments.run import load_config
 from skillfield.files import atomic_file
 from skillfield.reporting.report import report_page
-from skillfield.reporting.runs import RunRecord, by_method, filmed_run, read_run, video_path
+from skillfield.reporting.runs import RunRecord, by_method, filmed_run, read_run, transition_video_path, video_path
+from skillfield.reporting.script import Part, find_skill
 
 __all__ = ["Report", "write_report"]
 
 _FILM_SECONDS = 3.0
-_FILM_SIZE = (320, 240)
+_SOURCE_SECONDS, _TARGET_SECONDS = 1.0, 2.5  # of a transition
+_FILM_SIZE = (480, 360)
+_TRANSITION_SIZE = (320, 240)
 
 
 @dataclass(frozen=True)
@@ -38,22 +41,34 @@ class Report:
     """Page to write."""
     videos: bool = True
     """Show films of one run per method: those in RUN/videos; what is missing there is filmed now."""
+    transitions: tuple[str, ...] = ("all",)
+    """Which transitions to film and show: all, none, or pairs such as hold:toss. Films that exist are always shown."""
+    data: Path | None = None
+    """Folder of imported recordings, if they lie elsewhere than in training."""
 
     def run(self) -> int:
         """Read, film, write; print where the page is."""
-        write_report(self.runs, self.out, videos=self.videos)
+        write_report(self.runs, self.out, videos=self.videos, transitions=self.transitions, data=self.data)
         print(self.out)
         return 0
 
 
-def write_report(folders: Sequence[Path], out: Path, *, videos: bool = True) -> None:
+def write_report(
+    folders: Sequence[Path],
+    out: Path,
+    *,
+    videos: bool = True,
+    transitions: Sequence[str] = ("all",),
+    data: Path | None = None,
+) -> None:
     """Write the page. Every run is read before anything is filmed or written."""
     if out.is_dir():
         raise ConfigError(f"{out} is a folder; --out names the page to write")
     records = [read_run(folder, to_dict(load_config(folder))) for folder in _run_folders(folders)]
     places = list(METHODS)
     records.sort(key=lambda record: places.index(record.method) if record.method in places else len(places))
-    notes = _film_missing(records) if videos else []
+    pairs = {record.task: _pairs(transitions, record.skills) for record in records}
+    notes = _film_missing(records, pairs, data) if videos else []
     page = report_page(records, datetime.now(), _version(), videos=videos, notes=notes)
     try:
         with atomic_file(out) as temporary:
@@ -84,21 +99,58 @@ def _run_folders(folders: Sequence[Path]) -> list[Path]:
     return list(found.values())
 
 
-def _film_missing(records: Sequence[RunRecord]) -> list[str]:
+def _pairs(transitions: Sequence[str], skills: Sequence[str]) -> list[tuple[str, str]]:
+    """The ordered pairs of skills that a choice stands for."""
+    every = [(source, target) for source in skills for target in skills if source != target]
+    chosen: list[tuple[str, str]] = []
+    for choice in transitions:
+        if choice in ("all", "none"):
+            chosen += every if choice == "all" else []
+            continue
+        source, colon, target = choice.partition(":")
+        if not colon:
+            raise ConfigError(
+                f"--transitions '{choice}' is no pair; say all, none, or for instance {':'.join(skills[:2])}"
+            )
+        pair = (find_skill(source, skills), find_skill(target, skills))
+        if pair not in every:
+            raise ConfigError(f"--transitions '{choice}': a transition leads to another skill")
+        chosen.append(pair)
+    return list(dict.fromkeys(chosen))
+
+
+def _film_missing(
+    records: Sequence[RunRecord], pairs: Mapping[str, Sequence[tuple[str, str]]], data: Path | None
+) -> list[str]:
     """Film what has no film yet, one run per method; the lines to print where that is not possible."""
     notes: list[str] = []
-    for task in dict.fromkeys(record.task for record in records):
+    for task, wanted in pairs.items():
         for group in by_method([record for record in records if record.task == task]).values():
             run = filmed_run(group)
-            missing = [skill for skill in run.skills if skill not in run.videos()]
             try:
-                for skill in missing:
-                    path = video_path(run.folder, skill)
-                    if path is not None:
-                        print(f"filming {skill}: {path}", file=sys.stderr)
-                        film_run(run.folder, path, (skill,), _FILM_SECONDS, _FILM_SIZE)
+                performers = None
+                for size, films in ((_FILM_SIZE, _skill_films(run)), (_TRANSITION_SIZE, _pair_films(run, wanted))):
+                    if films:
+                        performers = performers or load_performers([run.folder], data)
+                        for path in film(performers, films, size, compact=True):
+                            print(f"filming {path}", file=sys.stderr)
             except RenderError as problem:
                 return [*notes, f"No films: {problem}"]
             except SkillfieldError as problem:
                 notes.append(f"No films of {run.method}: {problem}")
     return notes
+
+
+def _skill_films(run: RunRecord) -> dict[Path, Sequence[Scene]]:
+    missing = [skill for skill in run.skills if skill not in run.videos()]
+    paths = {skill: video_path(run.folder, skill) for skill in missing}
+    return {path: [(Part(skill, _FILM_SECONDS),)] for skill, path in paths.items() if path}
+
+
+def _pair_films(run: RunRecord, pairs: Sequence[tuple[str, str]]) -> dict[Path, Sequence[Scene]]:
+    films: dict[Path, Sequence[Scene]] = {}
+    for source, target in pairs:
+        path = transition_video_path(run.folder, source, target)
+        if path and (source, target) not in run.transition_videos() and source in run.skills and target in run.skills:
+            films[path] = [(Part(source, _SOURCE_SECONDS), Part(target, _TARGET_SECONDS))]
+    return films

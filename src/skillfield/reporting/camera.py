@@ -1,6 +1,6 @@
 """A camera that follows the action the way a person would hold it: calm, and always far enough away.
 
-Shape letters: N spheres that must be in the picture.
+Shape letters: T frames, N spheres that must be in the picture.
 """
 
 import math
@@ -17,6 +17,10 @@ _NEAREST = 1.2  # metres; closer looks like a fish-eye
 # Seconds in which two thirds of a change are made up for. Dribbling must not shake the picture, so up and down is slow;
 # something that leaves the picture must be caught quickly, and zooming in can wait.
 _ALONG, _UP, _OUT, _IN = 0.25, 1.0, 0.15, 3.0
+
+# The same for a motion known beforehand, as the spread of a bell curve in seconds: a camera that knows what will
+# happen neither lags nor hurries. Distances are the largest needed within so many seconds before they are smoothed.
+_PATH_ALONG, _PATH_UP, _PATH_DISTANCE, _PATH_AHEAD = 0.35, 0.7, 0.4, 0.6
 
 _CUT = 0.5  # metres in one frame: a reset, not a motion
 
@@ -72,6 +76,25 @@ class TrackingCamera:
             distance = max(distance, self._fit(*spheres, aim))
         self._held = (top / 2, distance)
 
+    def path(self, centres: NDArray[np.float64], radius: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Aim and distance for every frame of a motion that is known beforehand.  [T, 4]
+
+        centres: [T, N, 3]  radius: [N]
+        """
+        spheres = [_with_ground(centre, radius) for centre in centres]
+        aims = np.stack([_middle(*some) for some in spheres])
+        aims[:, :2] = _smooth(aims[:, :2], _PATH_ALONG * self._fps)
+        aims[:, 2:] = _smooth(aims[:, 2:], _PATH_UP * self._fps)
+        needed = np.array([self._fit(*some, aim) for some, aim in zip(spheres, aims, strict=True)])
+        reach = round(_PATH_AHEAD * self._fps)
+        padded = np.pad(needed, reach, mode="edge")
+        largest = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1).max(axis=1)
+        return np.column_stack((aims, _smooth(largest[:, None], _PATH_DISTANCE * self._fps)))
+
+    def look(self, place: NDArray[np.float64]) -> None:
+        """Go to one place of a path.  [4]"""
+        self.view.lookat[:], self.view.distance = place[:3], place[3]
+
     def _fit(self, centre: NDArray[np.float64], radius: NDArray[np.float64], aim: NDArray[np.float64]) -> float:
         """The smallest distance from which every sphere is inside the picture."""
         right, up, ahead = self._axes @ (centre - aim).T  # [N] each
@@ -88,6 +111,15 @@ def _with_ground(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Also show the ground under everything, where the shadows fall: without it nobody can tell a height."""
     return np.concatenate((centre, centre * (1.0, 1.0, 0.0))), np.concatenate((radius, 0.0 * radius))
+
+
+def _smooth(values: NDArray[np.float64], spread: float) -> NDArray[np.float64]:
+    """Along the first axis, with a bell curve of this spread in frames; the ends are held.  [T, n]"""
+    reach = max(1, round(3 * spread))
+    weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / spread) ** 2)
+    padded = np.pad(values, ((reach, reach), (0, 0)), mode="edge")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1, axis=0)  # [T, n, window]
+    return windows @ (weights / weights.sum())
 
 
 def _middle(centre: NDArray[np.float64], radius: NDArray[np.float64]) -> NDArray[np.float64]:

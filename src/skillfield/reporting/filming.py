@@ -1,59 +1,123 @@
-"""Filming a policy: simulate one character and draw what it does."""
+"""Filming takes: panels side by side, captions, trails; as a film or as a strip of pictures."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from skillfield.evaluation.metrics import starts_at
-from skillfield.imitation import ImitationEnv
-from skillfield.learning.networks import ActorCritic
 from skillfield.reporting.scene import SceneRenderer
+from skillfield.reporting.takes import VIDEO_FPS, Take
 
-__all__ = ["VIDEO_FPS", "film_skill"]
+__all__ = ["TRAIL_SECONDS", "Picture", "draw_strip", "draw_takes", "panel_grid", "panel_size"]
 
-VIDEO_FPS = 30
-_STEPS_PER_FRAME = 2
+TRAIL_SECONDS = 1.2
+"""How long the trail of an object stays."""
 
-Picture = NDArray[np.uint8]
+Picture = NDArray[np.uint8]  # [height, width, 3]
+
+_GAP = 4  # pixels between panels
+_GAP_COLOUR = 255
+_PILL, _PILL_TEXT, _PILL_SOFT = (24, 30, 40, 185), (255, 255, 255, 255), (255, 255, 255, 175)
 
 
-@torch.no_grad()
-def film_skill(
-    env: ImitationEnv,
-    model: ActorCritic,
-    renderer: SceneRenderer,
-    skill: str,
-    seconds: float,
-    *,
-    start_frame: int = 2,
-    ghost: bool = False,
+def panel_grid(count: int) -> tuple[int, int]:
+    """Columns and rows for so many panels: one row of up to three, then as square as it goes."""
+    columns = count if count <= 3 else math.ceil(math.sqrt(count))
+    return columns, math.ceil(count / columns)
+
+
+def panel_size(size: tuple[int, int], count: int) -> tuple[int, int]:
+    """Width and height of each of so many panels that share a picture."""
+    columns, rows = panel_grid(count)
+    return (size[0] - _GAP * (columns - 1)) // columns, (size[1] - _GAP * (rows - 1)) // rows
+
+
+def draw_takes(
+    takes: Sequence[Take], renderer: SceneRenderer, *, labels: Sequence[str] = (), trail: bool = False
 ) -> Iterator[Picture]:
-    """Pictures of one execution, from a frame of the skill's first clip.
+    """Pictures of takes that run side by side, all of one length.
 
-    env: an environment with a single world.
-    ghost: draw the demonstration beside it for as long as it lasts.
+    renderer: of the size of one panel.
+    labels: whose take each is; nothing is written if not given.
     """
-    motion = env.motion
-    clip = int(torch.nonzero(motion.skill == motion.skills.index(skill))[0])
-    frame = min(start_frame, int(motion.length[clip]) - 2)
-    env.start(torch.zeros(1, dtype=torch.long), starts_at(motion, torch.tensor([clip]), torch.tensor([frame])))
-    for step in range(round(seconds * VIDEO_FPS * _STEPS_PER_FRAME)):
-        env.advance(model.act(env.observe()))
-        if step % _STEPS_PER_FRAME:
-            continue
-        now = frame + step + 1
-        shown = ghost and now < int(motion.length[clip])
-        reference = motion.qpos[int(motion.start[clip]) + now].numpy() if shown else None
-        yield _caption(renderer.frame(env.engine.state.qpos[0].numpy(), ghost=reference), skill.replace("_", " "))
+    paths = [renderer.camera_path(take.qpos) for take in takes]
+    distance = np.max([path[:, 3] for path in paths], axis=0)
+    for frame in range(min(map(len, takes))):
+        panels = []
+        for number, (take, path) in enumerate(zip(takes, paths, strict=True)):
+            place = np.array([*path[frame, :3], distance[frame]])
+            tail = take.trail(frame, TRAIL_SECONDS) if trail else None
+            picture = renderer.frame(take.qpos[frame], take.ghosts[frame], trail=tail, place=place)
+            image = Image.fromarray(picture)
+            if number == 0:
+                _caption(image, take.skills[frame].replace("_", " "), f"{frame / VIDEO_FPS:.1f} s")
+            if labels:
+                _label(image, labels[number])
+            panels.append(np.asarray(image))
+        yield _mosaic(panels)
 
 
-def _caption(picture: Picture, text: str) -> Picture:
-    image = Image.fromarray(picture)
-    size = max(14, image.height // 18)
-    draw = ImageDraw.Draw(image)
+def draw_strip(
+    take: Take, renderer: SceneRenderer, count: int, *, trail: bool = False
+) -> tuple[list[Picture], list[str]]:
+    """So many pictures spread evenly over a take, and a caption for each: time, and skill if there are several."""
+    chosen = np.unique(np.linspace(0, len(take) - 1, count).round().astype(int)).tolist()
+    renderer.hold_view(take.qpos)
+    pictures, captions = [], []
+    for frame in chosen:
+        tail = take.trail(frame, TRAIL_SECONDS) if trail else None
+        pictures.append(renderer.frame(take.qpos[frame], take.ghosts[frame], trail=tail))
+        skill = take.skills[frame].replace("_", " ") if len(set(take.skills)) > 1 else ""
+        captions.append(f"{frame / VIDEO_FPS:.1f} s\n{skill}")
+    return pictures, captions
+
+
+def _mosaic(panels: Sequence[Picture]) -> Picture:
+    if len(panels) == 1:
+        return panels[0]
+    columns, rows = panel_grid(len(panels))
+    height, width = panels[0].shape[:2]
+    shape = (rows * (height + _GAP) - _GAP, columns * (width + _GAP) - _GAP, 3)
+    page = np.full(shape, _GAP_COLOUR, np.uint8)
+    for number, panel in enumerate(panels):
+        top, left = number // columns * (height + _GAP), number % columns * (width + _GAP)
+        page[top : top + height, left : left + width] = panel
+    return page
+
+
+def _caption(image: Image.Image, skill: str, time: str) -> None:
+    """Bottom left: what was asked for, and for how long this has gone on."""
+    size = _text_size(image)
+    pill = _pill(skill, time, size)
+    image.paste(pill, (size, image.height - size - pill.height), pill)
+
+
+def _label(image: Image.Image, text: str) -> None:
+    """Top left: whose take it is."""
+    size = _text_size(image)
+    pill = _pill(text, "", size)
+    image.paste(pill, (size, size), pill)
+
+
+def _text_size(image: Image.Image) -> int:
+    return max(11, min(image.height // 24, image.width // 22))
+
+
+@lru_cache(maxsize=512)
+def _pill(text: str, soft: str, size: int) -> Image.Image:
+    """Light text on a dark rounded plate, so that it reads on any floor."""
     font = ImageFont.load_default(size)
-    draw.text((size, image.height - 2 * size), text, font=font, fill="white", stroke_width=2, stroke_fill=(40, 40, 40))
-    return np.asarray(image)
+    gap = size * 0.8 if soft else 0.0
+    widest = "0" * len(soft)  # the plate must not twitch with every tenth of a second
+    width = font.getlength(text) + gap + font.getlength(widest)
+    plate = Image.new("RGBA", (round(width + 1.5 * size), round(1.9 * size)), (0, 0, 0, 0))
+    draw = ImageDraw.Draw(plate)
+    draw.rounded_rectangle((0, 0, plate.width - 1, plate.height - 1), radius=0.45 * size, fill=_PILL)
+    draw.text((0.75 * size, plate.height / 2), text, font=font, fill=_PILL_TEXT, anchor="lm")
+    draw.text(
+        (0.75 * size + font.getlength(text) + gap, plate.height / 2), soft, font=font, fill=_PILL_SOFT, anchor="lm"
+    )
+    return plate

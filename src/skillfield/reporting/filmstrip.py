@@ -14,7 +14,7 @@ from skillfield.files import atomic_file
 from skillfield.reference.motion import clip_positions
 from skillfield.reporting.scene import SceneRenderer
 
-__all__ = ["TILE_HEIGHT", "TILE_WIDTH", "filmstrip", "write_filmstrip"]
+__all__ = ["TILE_HEIGHT", "TILE_WIDTH", "filmstrip", "stack_strips", "write_filmstrip", "write_picture"]
 
 TILE_WIDTH, TILE_HEIGHT = 240, 320
 """Pixels of one picture in a clip's strip: upright, as characters are."""
@@ -55,10 +55,21 @@ def write_filmstrip(clip: Clip, character: Character, path: Path, count: int = 8
         scene.hold_view(qpos[chosen])
         frames = [scene.frame(qpos[frame]) for frame in chosen]
     title = f"{clip.skill} · {clip.name} · {clip.seconds:.2f} s"
-    strip = filmstrip(frames, [_caption(clip, frame) for frame in chosen], title)
+    write_picture(filmstrip(frames, [_caption(clip, frame) for frame in chosen], title), path)
+
+
+def stack_strips(strips: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """Strips below each other on one sheet."""
+    width = max(strip.shape[1] for strip in strips)
+    padded = [np.pad(s, ((0, 0), (0, width - s.shape[1]), (0, 0)), constant_values=_PAPER[0]) for s in strips]
+    return np.concatenate(padded)
+
+
+def write_picture(picture: NDArray[np.uint8], path: Path) -> None:
+    """Write a PNG, whole or not at all."""
     try:
         with atomic_file(path) as temporary:
-            Image.fromarray(strip).save(temporary, format="PNG")
+            Image.fromarray(picture).save(temporary, format="PNG", optimize=True)
     except OSError as problem:
         raise RenderError(f"{path}: cannot be written: {problem.strerror or problem}") from None
 

@@ -109,8 +109,27 @@ svg .heading { font-size: 12px; font-weight: 600; fill: var(--ink); }
 .s1 { stroke: var(--s1); } .s2 { stroke: var(--s2); } .s3 { stroke: var(--s3); } .s4 { stroke: var(--s4); }
 .edge:hover { stroke-width: 2.4; stroke-opacity: 1; }
 .legend .edge { stroke-width: 2.4; stroke-opacity: 1; }
-.films { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(12.5rem, 100%), 1fr));
-  gap: 1rem; margin: .6rem 0 1.4rem; }
+.heat td a { display: block; padding: .45rem 0; color: inherit; text-decoration: none; cursor: pointer; }
+.heat td a:hover, .heat td a:focus-visible { outline: 2px solid var(--ink); outline-offset: -2px; }
+.bars { display: grid; gap: 1.1rem; margin: 1rem 0; }
+.column { fill: var(--colour); fill-opacity: .82; }
+.d1 .column { fill-opacity: .5; } .d2 .column { fill-opacity: .3; }
+.rate:hover .column { fill-opacity: 1; }
+.whisker { fill: none; stroke: var(--ink); stroke-width: 1; stroke-dasharray: none; }
+svg .name { font-size: 11px; fill: var(--ink); }
+.set { margin: 1.2rem 0; }
+.head { display: flex; flex-wrap: wrap; align-items: center; gap: .5rem .8rem; }
+.head h3 { margin: 0 auto 0 0; }
+.head a { font: .84rem system-ui, sans-serif; color: var(--soft); }
+.set .close, .unseen { display: none; }
+.set:target, .set.open { display: block; position: fixed; inset: 0; z-index: 2; margin: 0; overflow: auto;
+  padding: 1.6rem max(1.5rem, calc(50vw - 800px)); background: var(--paper); }
+.set:target .close, .set.open .close { display: inline; }
+.set:target .enlarge, .set.open .enlarge { display: none; }
+.set:target .films figure, .set.open .films figure { flex-basis: 22rem; max-width: none; }
+.set:target video, .set.open video { max-height: 78vh; object-fit: contain; }
+.films { display: flex; flex-wrap: wrap; gap: 1rem; margin: .6rem 0 1.4rem; }
+.films figure { flex: 1 1 12.5rem; max-width: 22rem; }
 video { width: 100%; display: block; border-radius: 4px; background: var(--faint); }
 .films figcaption { font-weight: 400; margin: .3rem 0 0; }
 button { font-size: .84rem; padding: .3rem .8rem; border: 1px solid var(--rule); border-radius: 4px;
@@ -124,18 +143,62 @@ button { font-size: .84rem; padding: .3rem .8rem; border: 1px solid var(--rule);
 """
 
 _PLAY_ALL = """
-const films = [...document.querySelectorAll('video')], still = films.every(film => film.paused);
+const films = [...document.querySelectorAll('.set:not(.unseen) video')], still = films.every(film => film.paused);
 films.forEach(film => still ? film.play() : film.pause());
 """
 
-# Controls cover half of a small film, so they show only while it is pointed at; without scripts they always do.
+# Films of a set start together and keep to the time of the first. Controls cover half of a small film, so
+# they show only where there is no script.
 _SCRIPT = """
-for (const film of document.querySelectorAll('video')) {
-  film.controls = false;
-  film.tabIndex = 0;
-  film.onmouseenter = film.onfocus = () => { film.controls = true; };
-  film.onmouseleave = film.onblur = () => { film.controls = false; };
+const sets = [...document.querySelectorAll('.set')];
+const films = set => [...set.querySelectorAll('video')];
+const restart = set => films(set).forEach(film => { film.currentTime = 0; film.play(); });
+const shown = () => sets.find(set => set.classList.contains('open') || '#' + set.id === location.hash);
+function leave() {
+  const set = shown();
+  if (!set) return;
+  films(set).forEach(film => film.pause());
+  set.classList.remove('open');
+  if (location.hash === '#' + set.id) history.replaceState(null, '', location.pathname + location.search);
+  if (set.matches(':target')) location.hash = '';
+  document.body.style.overflow = '';
 }
+function enter(set) {
+  if (shown() !== set) leave();
+  set.classList.add('open');
+  document.body.style.overflow = 'hidden';
+  restart(set);
+}
+for (const set of sets) {
+  const all = films(set);
+  all.forEach(film => { film.controls = false; film.tabIndex = 0; film.style.cursor = 'pointer'; });
+  if (all.length) all[0].addEventListener('timeupdate', () => all.slice(1).forEach(film => {
+    const length = film.duration || 1, time = all[0].currentTime % length, away = Math.abs(film.currentTime - time);
+    if (Math.min(away, length - away) > 0.1) film.currentTime = time;
+  }));
+}
+function toggle(set) {
+  const all = films(set), still = all.every(film => film.paused);
+  all.forEach(film => still ? film.play() : film.pause());
+}
+document.addEventListener('click', event => {
+  const link = event.target.closest('a[href^="#"]'), button = event.target.closest('button[data-do]');
+  const set = link ? sets.find(set => '#' + set.id === link.getAttribute('href')) : event.target.closest('.set');
+  if (link && link.classList.contains('close')) { event.preventDefault(); leave(); }
+  else if (link && set) { event.preventDefault(); enter(set); }
+  else if (button && button.dataset.do === 'play') toggle(set);
+  else if (button && button.dataset.do === 'slow') {
+    const rate = films(set)[0].playbackRate < 1 ? 1 : 0.25;
+    films(set).forEach(film => { film.playbackRate = rate; });
+    button.textContent = rate < 1 ? 'full speed' : 'slow';
+  }
+  else if (event.target.matches('.set video')) shown() === set ? toggle(set) : enter(set);
+});
+document.addEventListener('keydown', event => {
+  if (event.key === 'Escape') leave();
+  if (event.key === 'Enter' && event.target.matches('.set video')) enter(event.target.closest('.set'));
+});
+if (shown()) enter(shown());
 """
 
 

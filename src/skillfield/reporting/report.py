@@ -1,18 +1,19 @@
 """One self-contained page about any number of runs: results, curves, transitions, graph, sampling, films."""
 
-import base64
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from html import escape
-from pathlib import Path
+from typing import NamedTuple
 
-from skillfield.errors import SkillfieldError
+from skillfield.reporting.bars import comparison_bars
 from skillfield.reporting.charts import duration, series_class, short
+from skillfield.reporting.clipsets import FilmRoom, pair_id, pair_sets, skill_sets
 from skillfield.reporting.connections import SIMILARITY_LEVELS, connection_pictures
 from skillfield.reporting.curves import curve_charts
 from skillfield.reporting.page import facts, html_page, legend, play_button, section
 from skillfield.reporting.results import results_table, transition_heat_map
-from skillfield.reporting.runs import RunRecord, by_method, filmed_run
+from skillfield.reporting.runs import RunRecord, by_method
 from skillfield.reporting.starts import start_charts
 
 __all__ = ["MAX_PAGE_BYTES", "report_page"]
@@ -24,6 +25,17 @@ _SAME_RUN = ("seed", "threads")
 """Settings in which runs of one method may differ and still be called repetitions."""
 
 Groups = Mapping[str, Sequence[RunRecord]]
+
+
+class _Topic(NamedTuple):
+    """One task's part of the page."""
+
+    number: int
+    task: str
+    before: str
+    """Goes in front of every title."""
+    groups: Groups
+    skills: tuple[str, ...]
 
 
 def report_page(
@@ -39,26 +51,22 @@ def report_page(
     for record in records:
         tasks.setdefault(record.task, []).append(record)
     title = f"{', '.join(tasks)}: {_plural(len({run.method for run in records}), 'method')}"
-    parts = [_header(title, records, made, version)]
-    for task, runs in tasks.items():
-        groups, skills = by_method(runs), _skills(runs)
-        before = f"{task}: " if len(tasks) > 1 else ""
-        parts += [
-            _results(task, before, groups, skills),
-            _curves(task, before, groups, skills),
-            _transitions(task, before, groups, skills),
-            _connections(task, before, groups),
-            _starts(task, before, groups),
-        ]
-    room = MAX_PAGE_BYTES - len("".join(parts).encode()) - 100_000  # for style and the list of runs
-    for task, runs in tasks.items():
-        before = f"{task}: " if len(tasks) > 1 else ""
-        if videos:
-            films, room = _films(task, before, by_method(runs), room, notes)
-            parts.append(films)
-            notes = ()  # said once
-    parts.append(_runs(records))
-    return html_page(f"skillfield · {title}", "\n".join(part for part in parts if part))
+    topics = [
+        _Topic(number, task, f"{task}: " if len(tasks) > 1 else "", by_method(runs), _skills(runs))
+        for number, (task, runs) in enumerate(tasks.items())
+    ]
+    head, foot = _header(title, records, made, version), _runs(records)
+    above = ["\n".join((_results(topic), _comparison(topic))) for topic in topics]
+    below = [
+        "\n".join((_transitions(topic, films=videos), _curves(topic), _connections(topic), _starts(topic)))
+        for topic in topics
+    ]
+    written = len("".join((head, *above, *below, foot)).encode())
+    room = FilmRoom(MAX_PAGE_BYTES - written - 100_000)  # for style and script
+    films = [_films(topic, room) if videos else "" for topic in topics]
+    pairs = [_pair_films(topic, room) if videos else "" for topic in topics]
+    middle = [part for parts in zip(above, films, below, strict=True) for part in parts]
+    return html_page(f"skillfield · {title}", "\n".join((head, *middle, _notes(notes, room), foot, *pairs)))
 
 
 def _header(title: str, records: Sequence[RunRecord], made: datetime, version: str) -> str:
@@ -76,8 +84,8 @@ def _header(title: str, records: Sequence[RunRecord], made: datetime, version: s
     return f'<header><h1>{escape(title)}</h1><p class="made">{escape(about)}</p>{facts(values)}</header>'
 
 
-def _results(task: str, before: str, groups: Groups, skills: Sequence[str]) -> str:
-    results = [run.evaluation for runs in groups.values() for run in runs if run.evaluation]
+def _results(topic: _Topic) -> str:
+    results = [run.evaluation for runs in topic.groups.values() for run in runs if run.evaluation]
     settings = sorted({f"{result.trials:,} trials of {result.seconds:g} s" for result in results})
     caption = (
         "SR: success rate (%) from reference states of the skill. εNSR: the same from their ε-neighbourhood. "
@@ -86,12 +94,18 @@ def _results(task: str, before: str, groups: Groups, skills: Sequence[str]) -> s
     )
     if settings:
         caption += f"Per skill and pair: {' or '.join(settings)}. "
-    evaluated = [sum(run.evaluation is not None for run in runs) for runs in groups.values()]
+    evaluated = [sum(run.evaluation is not None for run in runs) for runs in topic.groups.values()]
     if max(evaluated) > 1:
         caption += "± is the sample standard deviation over runs. "
     if sum(map(bool, evaluated)) > 1:
         caption += "Bold is the highest of a column. "
-    return section(f"results-{task}", f"{before}Results", caption, results_table(groups, skills), _differences(groups))
+    return section(
+        f"results-{topic.task}",
+        f"{topic.before}Results",
+        caption,
+        results_table(topic.groups, topic.skills),
+        _differences(topic.groups),
+    )
 
 
 def _differences(groups: Groups) -> str:
@@ -106,28 +120,48 @@ def _differences(groups: Groups) -> str:
     return f'<ul class="notes">{"".join(items)}</ul>' if items else ""
 
 
-def _curves(task: str, before: str, groups: Groups, skills: Sequence[str]) -> str:
+def _curves(topic: _Topic) -> str:
     caption = "Against training samples, averaged within each point. "
-    if any(len(runs) > 1 for runs in groups.values()):
+    if any(len(runs) > 1 for runs in topic.groups.values()):
         caption += (
             "A line is the mean over a method's runs and its band their range, as far as all of them came; "
             "beyond that, paler, the longest run alone. "
         )
-    key = legend([(f"swatch {series_class(number)}", method) for number, method in enumerate(groups)])
-    return section(f"training-{task}", f"{before}Training", caption, key, _grid(curve_charts(groups, skills)))
+    key = legend([(f"swatch {series_class(number)}", method) for number, method in enumerate(topic.groups)])
+    return section(
+        f"training-{topic.task}",
+        f"{topic.before}Training",
+        caption,
+        key,
+        _grid(curve_charts(topic.groups, topic.skills)),
+    )
 
 
-def _transitions(task: str, before: str, groups: Groups, skills: Sequence[str]) -> str:
-    maps = [transition_heat_map(method, runs, skills) for method, runs in groups.items()]
+def _comparison(topic: _Topic) -> str:
+    bars = comparison_bars(topic.groups, topic.skills)
+    caption = "The same rates as bars. Whiskers are the 95 % interval of a single run's trials"
+    if any(sum(run.evaluation is not None for run in runs) > 1 for runs in topic.groups.values()):
+        caption += ", and one standard deviation either way where a method has several runs"
+    key = legend([(f"swatch {series_class(number)}", method) for number, method in enumerate(topic.groups)])
+    parts = [key, f'<div class="bars">{"".join(bars)}</div>'] if bars else []
+    return section(f"comparison-{topic.task}", f"{topic.before}Method against method", f"{caption}.", *parts)
+
+
+def _transitions(topic: _Topic, *, films: bool) -> str:
+    """films: whether a cell leads to its films."""
+    link = partial(pair_id, topic.number) if films else None
+    maps = [transition_heat_map(method, runs, topic.skills, link) for method, runs in topic.groups.items()]
     caption = "TSR (%): a trial starts in a reference state of the row's skill and is asked for the column's."
+    if link:
+        caption += " Click a cell to watch: the policy plays the row's skill for a second, then the column's."
     content = f'<div class="maps">{"".join(maps)}</div>' if any(maps) else ""
-    return section(f"transitions-{task}", f"{before}Transitions", caption, content)
+    return section(f"transitions-{topic.task}", f"{topic.before}Transitions", caption, content)
 
 
-def _connections(task: str, before: str, groups: Groups) -> str:
+def _connections(topic: _Topic) -> str:
     """Each graph once, however many methods and seeds share it."""
     pictures: dict[str, list[str]] = {}
-    for method, runs in groups.items():
+    for method, runs in topic.groups.items():
         for run in runs:
             if run.edges is not None:
                 picture = _grid(connection_pictures(run.clips, run.edges))
@@ -145,12 +179,12 @@ def _connections(task: str, before: str, groups: Groups) -> str:
         if len(pictures) > 1:
             parts.append(f"<h3>{escape(', '.join(dict.fromkeys(methods)))}</h3>")
         parts.append(picture or "<p>The graph has no edges.</p>")
-    return section(f"graph-{task}", f"{before}Connections", caption, key, *parts)
+    return section(f"graph-{topic.task}", f"{topic.before}Connections", caption, key, *parts)
 
 
-def _starts(task: str, before: str, groups: Groups) -> str:
+def _starts(topic: _Topic) -> str:
     parts = []
-    for method, runs in groups.items():
+    for method, runs in topic.groups.items():
         run, charts = next(((run, charts) for run in runs if (charts := start_charts(run))), (None, []))
         if run is not None:
             sharpness = run.config["augmentation"]["frame_sharpness"]
@@ -161,46 +195,32 @@ def _starts(task: str, before: str, groups: Groups) -> str:
         "frame (0 if none has). Below: how often such a start is drawn, as a multiple of an even draw within the clip "
         "(dashed)."
     )
-    return section(f"starts-{task}", f"{before}Where training starts", caption, *parts)
+    return section(f"starts-{topic.task}", f"{topic.before}Where training starts", caption, *parts)
 
 
-def _films(task: str, before: str, groups: Groups, room: int, notes: Sequence[str]) -> tuple[str, int]:
-    """Films of one run per method, as far as there is room for their bytes; and the room that is left."""
-    parts, left_out = [], 0
-    for method, runs in groups.items():
-        run = filmed_run(runs)
-        films = []
-        for skill, path in run.videos().items():
-            if path.stat().st_size * 4 / 3 > room:
-                left_out += 1
-                continue
-            data = _base64(path)
-            room -= len(data)
-            films.append(_film(skill, data))
-        if films:
-            parts.append(f'<h3>{escape(method)}, seed {run.seed}</h3><div class="films">{"".join(films)}</div>')
-    said = list(notes)
-    if left_out:
-        said.append(f"{_plural(left_out, 'film')} left out to keep this page below {MAX_PAGE_BYTES // 1_000_000} MB.")
-    items = "".join(f"<li>{escape(note)}</li>" for note in said)
-    told = f'<ul class="notes">{items}</ul>' if items else ""
-    caption = "One run of each method, from the start of each demonstration and beyond its end."
-    return section(f"films-{task}", f"{before}Films", caption, play_button() if parts else "", *parts, told), room
-
-
-def _base64(path: Path) -> str:
-    try:
-        return base64.b64encode(path.read_bytes()).decode()
-    except OSError as problem:
-        raise SkillfieldError(f"{path}: cannot be read: {problem.strerror or problem}") from None
-
-
-def _film(skill: str, data: str) -> str:
-    source = f"data:video/mp4;base64,{data}"
-    return (
-        f'<figure><video controls muted loop playsinline preload="metadata" src="{source}"></video>'
-        f"<figcaption>{escape(skill)}</figcaption></figure>"
+def _films(topic: _Topic, room: FilmRoom) -> str:
+    sets = skill_sets(topic.number, f"films-{topic.task}", topic.groups, topic.skills, room)
+    caption = (
+        "One run of each method, from the same frame of each demonstration and beyond its end. Click a film to enlarge "
+        "its row and start all of it together."
     )
+    return section(f"films-{topic.task}", f"{topic.before}Films", caption, play_button() if sets else "", *sets)
+
+
+def _pair_films(topic: _Topic, room: FilmRoom) -> str:
+    """What the cells of the transition matrices lead to; nothing where there are none."""
+    if not any(run.evaluation and run.evaluation.transition_rate for runs in topic.groups.values() for run in runs):
+        return ""
+    return "\n".join(pair_sets(topic.number, f"transitions-{topic.task}", topic.groups, topic.skills, room))
+
+
+def _notes(notes: Sequence[str], room: FilmRoom) -> str:
+    said = list(notes)
+    if room.left_out:
+        size = f"{MAX_PAGE_BYTES // 1_000_000} MB"
+        said.append(f"{_plural(room.left_out, 'film')} left out to keep this page below {size}.")
+    items = "".join(f"<li>{escape(note)}</li>" for note in said)
+    return f'<ul class="notes">{items}</ul>' if items else ""
 
 
 def _runs(records: Sequence[RunRecord]) -> str:

@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -87,15 +87,22 @@ def results_table(groups: Mapping[str, Sequence[RunRecord]], skills: Sequence[st
     )
 
 
-def transition_heat_map(method: str, runs: Sequence[RunRecord], skills: Sequence[str]) -> str:
-    """TSR of every ordered pair; rows are where a trial starts, columns what is asked for. Empty if never measured."""
+def transition_heat_map(
+    method: str, runs: Sequence[RunRecord], skills: Sequence[str], link: Callable[[int, int], str] | None = None
+) -> str:
+    """TSR of every ordered pair; rows are where a trial starts, columns what is asked for. Empty if never measured.
+
+    link: id of what a pair's cell leads to, by the numbers of its skills; cells lead nowhere if not given.
+    """
     results = _evaluations(runs)
     if not any(any(result.transition_rate.values()) for result in results):
         return ""
     heads = "".join(f"<th>{_name(skill)}</th>" for skill in skills)
     rows = []
-    for source in skills:
-        cells = "".join(_transition_cell(results, source, target) for target in skills)
+    for i, source in enumerate(skills):
+        cells = "".join(
+            _transition_cell(results, source, target, link(i, j) if link else None) for j, target in enumerate(skills)
+        )
         rows.append(f'<tr><th scope="row">{_name(source)}</th>{cells}</tr>')
     into = [_heat(_pairs_into(results, target), f"all transitions into {target}") for target in skills]
     rows.append(f'<tr class="mean"><th scope="row">mean</th>{"".join(into)}</tr>')
@@ -154,25 +161,26 @@ def _cell(column: _Column, method: str) -> str:
     return f"<td{_class('first' * column.first)}{title}>{shown}{small}</td>"
 
 
-def _transition_cell(results: Sequence[Evaluation], source: str, target: str) -> str:
+def _transition_cell(results: Sequence[Evaluation], source: str, target: str, leads_to: str | None) -> str:
     if source == target:
         return '<td class="same"></td>'
     rates = [result.transition_rate.get(source, {}).get(target, math.nan) for result in results]
-    return _heat(rates, f"{source} → {target}")
+    return _heat(rates, f"{source} → {target}", leads_to)
 
 
 def _pairs_into(results: Sequence[Evaluation], target: str) -> list[float]:
     return [result.transitions_into().get(target, math.nan) for result in results]
 
 
-def _heat(rates: Sequence[float], told: str) -> str:
+def _heat(rates: Sequence[float], told: str, leads_to: str | None = None) -> str:
     figure = Figure.of(rates)
     mean, spread = figure.text(100.0, 1)
+    shown = f'<a href="#{leads_to}">{mean}</a>' if leads_to else mean
     if not figure.runs:
-        return f"<td>{_MISSING}</td>"
+        return f"<td>{shown}</td>"
     strong = _class("strong" if figure.mean > _STRONG else "")
     share = f"--v:{100 * min(max(figure.mean, 0.0), 1.0):.0f}%"
-    return f'<td{strong} style="{share}" title="{escape(f"{told}: {mean} % {spread}".rstrip())}">{mean}</td>'
+    return f'<td{strong} style="{share}" title="{escape(f"{told}: {mean} % {spread}".rstrip())}">{shown}</td>'
 
 
 def _not_evaluated(groups: Mapping[str, Sequence[RunRecord]]) -> str:

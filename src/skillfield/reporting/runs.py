@@ -17,7 +17,16 @@ from skillfield.evaluation import Evaluation
 from skillfield.files import read_json
 from skillfield.reporting.logs import METRICS_FILE, read_metrics
 
-__all__ = ["ClipRows", "Edges", "RunRecord", "by_method", "filmed_run", "read_run", "video_path"]
+__all__ = [
+    "ClipRows",
+    "Edges",
+    "RunRecord",
+    "by_method",
+    "filmed_run",
+    "read_run",
+    "transition_video_path",
+    "video_path",
+]
 
 Numbers = NDArray[np.float64]
 
@@ -97,6 +106,12 @@ class RunRecord:
         paths = {skill: video_path(self.folder, skill) for skill in self.skills}
         return {skill: path for skill, path in paths.items() if path and path.is_file()}
 
+    def transition_videos(self) -> dict[tuple[str, str], Path]:
+        """The film of each ordered pair of skills that has one."""
+        pairs = [(source, target) for source in self.skills for target in self.skills if source != target]
+        paths = {pair: transition_video_path(self.folder, *pair) for pair in pairs}
+        return {pair: path for pair, path in paths.items() if path and path.is_file()}
+
 
 def read_run(folder: Path, config: Mapping[str, Any]) -> RunRecord:
     """Everything a report needs from a run folder; damaged files raise, absent ones are absent.
@@ -134,6 +149,12 @@ def filmed_run(group: Sequence[RunRecord]) -> RunRecord:
 def video_path(folder: Path, skill: str) -> Path | None:
     """Where the film of a skill belongs; None for a name that would leave the folder."""
     return folder / "videos" / f"{skill}.mp4" if Path(skill).name == skill else None
+
+
+def transition_video_path(folder: Path, source: str, target: str) -> Path | None:
+    """Where the film of a transition belongs; None for names that would leave the folder."""
+    inside = all(Path(skill).name == skill for skill in (source, target))
+    return folder / "videos" / "transitions" / f"{source}--{target}.mp4" if inside else None
 
 
 def _read_numbers(path: Path) -> list[dict[str, float]]:

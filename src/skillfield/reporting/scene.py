@@ -1,6 +1,8 @@
-"""Pictures of a character and its objects, with or without the ghost of another state."""
+"""Pictures of a character and its objects, with or without the ghost of another state and the trail of an object.
 
-import copy
+Shape letters: T frames, Q position coordinates, S points of a trail.
+"""
+
 from types import TracebackType
 
 import mujoco
@@ -12,19 +14,19 @@ from skillfield.characters import Character
 from skillfield.characters.physics import POLICY_HZ
 from skillfield.reporting.camera import TrackingCamera
 from skillfield.reporting.offscreen import offscreen_renderer
+from skillfield.reporting.stage import add_lights, drawn_size, stage_model
 
 __all__ = ["SceneRenderer"]
-
-_OVERSAMPLING = 2
-"""Pixels drawn per pixel shown, along each side: on a CPU as fast as OpenGL's smoothing, which leaves shadows rough."""
-
-_SHADOW_REACH = 3.0  # metres around the aim where shadows are drawn
-_SHADOW_PIXELS = 2048  # twice as many double the drawing time on a CPU and look the same
 
 _GHOST_TINT = np.array([0.35, 0.55, 0.95])
 _GHOST_SHARE = 0.6  # how far a ghost's colours move towards the tint
 _GHOST_ALPHA = 0.3
 _GHOST_SIZE = 0.97  # a ghost in the same place hides inside, instead of flickering on the surface
+
+_TRAIL_RGB = (0.95, 0.30, 0.05)
+_TRAIL_RADIUS, _TRAIL_ALPHA = 0.011, 0.75  # metres and opacity at its fresh end
+
+_LEASH, _LOST = 4.0, 8.0  # metres from the character: an object is held back in the picture, and given up
 
 
 class SceneRenderer:
@@ -46,39 +48,58 @@ class SceneRenderer:
         front right.
         """
         self.width, self.height = width, height
-        self._model = _model_for_pictures(character.model, width, height)
-        self._renderer = offscreen_renderer(self._model, _OVERSAMPLING * width, _OVERSAMPLING * height)
+        self._model = stage_model(character.model, width, height)
+        self._renderer = offscreen_renderer(self._model, *drawn_size(width, height))
         self._data, self._ghost = mujoco.MjData(self._model), mujoco.MjData(self._model)
         self._options, self._perturb = mujoco.MjvOption(), mujoco.MjvPerturb()
         fovy = float(self._model.vis.global_.fovy)
         self._camera = TrackingCamera(fovy, width / height, fps, azimuth, elevation)
         shown = np.isin(self._model.geom_bodyid, [*character.body_ids, *character.object_ids])
         self._shown = np.flatnonzero(shown)
+        self._is_object = np.isin(self._model.geom_bodyid[self._shown], character.object_ids)
+        self._root = self._model.body(character.root).id
 
-    def frame(self, qpos: ArrayLike, ghost: ArrayLike | None = None) -> NDArray[np.uint8]:
+    def frame(
+        self,
+        qpos: ArrayLike,
+        ghost: ArrayLike | None = None,
+        *,
+        trail: NDArray[np.float64] | None = None,
+        place: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.uint8]:
         """The picture of one state.  [height, width, 3]
 
         ghost: another state of the same scene, drawn translucent: usually the reference.
+        trail: where something has been, oldest first.  [S, 3]
+        place: where the camera is, from `camera_path`; it follows by itself if not given.  [4]
         """
         self._place(self._data, qpos)
-        self._camera.follow(self._data.geom_xpos[self._shown], self._radius)
+        if place is None:
+            self._camera.follow(self._centres(), self._radius)
+        else:
+            self._camera.look(place)
         self._renderer.update_scene(self._data, self._camera.view, self._options)
-        self._bring_shadows()
+        add_lights(self._renderer.scene, self._camera.view.lookat)
         if ghost is not None:
             self._place(self._ghost, ghost)
             self._add_ghost()
-        return np.asarray(Image.fromarray(self._renderer.render()).reduce(_OVERSAMPLING))
+        if trail is not None:
+            self._add_trail(trail)
+        return _smaller(self._renderer.render(), self.width, self.height)
 
     def hold_view(self, qpos: ArrayLike) -> None:
         """Keep one distance and height that suit all these states, so that pictures of them can be compared.
 
         qpos: [T, Q]
         """
-        centres = []
-        for state in np.asarray(qpos, dtype=np.float64):
-            self._place(self._data, state)
-            centres.append(self._data.geom_xpos[self._shown])
-        self._camera.hold(np.stack(centres), self._radius)
+        self._camera.hold(self._all_centres(qpos), self._radius)
+
+    def camera_path(self, qpos: ArrayLike) -> NDArray[np.float64]:
+        """Where the camera should be in each of these states, known beforehand: aim and distance.  [T, 4]
+
+        qpos: [T, Q]
+        """
+        return self._camera.path(self._all_centres(qpos), self._radius)
 
     def close(self) -> None:
         """Give the graphics memory back."""
@@ -96,18 +117,28 @@ class SceneRenderer:
     def _radius(self) -> NDArray[np.float64]:
         return self._model.geom_rbound[self._shown]
 
+    def _centres(self) -> NDArray[np.float64]:
+        """Of everything that shall be in the picture; what went far away matters less and less."""
+        centres = self._data.geom_xpos[self._shown]  # a copy
+        away = centres[self._is_object] - self._data.xpos[self._root]
+        length = np.linalg.norm(away[:, :2], axis=1, keepdims=True)
+        kept = np.minimum(1.0, _LEASH / np.maximum(length, _LEASH)) * np.clip((_LOST - length) / (_LOST - _LEASH), 0, 1)
+        centres[self._is_object] -= away * (1.0 - kept)
+        return centres
+
+    def _all_centres(self, qpos: ArrayLike) -> NDArray[np.float64]:
+        centres = []
+        for state in np.asarray(qpos, dtype=np.float64):
+            self._place(self._data, state)
+            centres.append(self._centres())
+        return np.stack(centres)
+
     def _place(self, data: mujoco.MjData, qpos: ArrayLike) -> None:
         """Positions only: drawing needs no forces."""
         data.qpos[:] = np.asarray(qpos, dtype=np.float64)
         mujoco.mj_kinematics(self._model, data)
         mujoco.mj_comPos(self._model, data)
         mujoco.mj_camlight(self._model, data)
-
-    def _bring_shadows(self) -> None:
-        """Move the sun along: its shadows reach only so far, and a character may run away from them."""
-        for light in self._renderer.scene.lights[: self._renderer.scene.nlight]:
-            if light.type == mujoco.mjtLightType.mjLIGHT_DIRECTIONAL.value and not light.headlight:
-                light.pos[:] = self._camera.view.lookat * (1.0, 1.0, 0.0) - _SHADOW_REACH * light.dir
 
     def _add_ghost(self) -> None:
         scene, moving = self._renderer.scene, mujoco.mjtCatBit.mjCAT_DYNAMIC.value
@@ -120,12 +151,25 @@ class SceneRenderer:
             geom.matid = -1  # a texture would hide the tint
             geom.category = mujoco.mjtCatBit.mjCAT_DECOR.value  # a ghost throws no shadow
 
+    def _add_trail(self, trail: NDArray[np.float64]) -> None:
+        """A thread that grows thinner and paler towards its old end."""
+        scene = self._renderer.scene
+        for number in range(1, len(trail)):
+            if scene.ngeom >= scene.maxgeom:
+                return
+            fresh = number / (len(trail) - 1)
+            geom = scene.geoms[scene.ngeom]
+            colour = np.array([*_TRAIL_RGB, _TRAIL_ALPHA * fresh], dtype=np.float32)
+            capsule = mujoco.mjtGeom.mjGEOM_CAPSULE
+            mujoco.mjv_initGeom(geom, capsule, np.zeros(3), np.zeros(3), np.zeros(9), colour)
+            mujoco.mjv_connector(geom, capsule, _TRAIL_RADIUS * fresh**0.5, trail[number - 1], trail[number])
+            geom.category = mujoco.mjtCatBit.mjCAT_DECOR.value
+            geom.emission = 0.4
+            scene.ngeom += 1
 
-def _model_for_pictures(model: mujoco.MjModel, width: int, height: int) -> mujoco.MjModel:
-    """A copy with the size of the picture and of its shadows written into it."""
-    model = copy.copy(model)
-    model.vis.global_.offwidth, model.vis.global_.offheight = _OVERSAMPLING * width, _OVERSAMPLING * height
-    model.vis.quality.offsamples = 0
-    model.vis.map.shadowclip = _SHADOW_REACH / model.stat.extent
-    model.vis.quality.shadowsize = min(model.vis.quality.shadowsize, _SHADOW_PIXELS)
-    return model
+
+def _smaller(picture: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
+    image = Image.fromarray(picture)
+    if image.size == (2 * width, 2 * height):
+        return np.asarray(image.reduce(2))
+    return np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import imageio_ffmpeg
@@ -16,18 +17,23 @@ __all__ = ["write_video"]
 
 Picture = NDArray[np.uint8]  # [height, width, 3]
 
-_QUALITY = 7  # of ten; below, the checks of a floor smear
+_CRF, _PRESET = 20, "veryfast"  # of x264: quality, lower is better; a slower preset would cost as much as drawing
+_COMPACT_CRF, _COMPACT_PRESET = 27, "slow"  # for small pictures, which are drawn quickly
 _GIF_MAX_FPS = 25
 _GIF_MAX_WIDTH = 480
 _GIF_PALETTE_FRAMES = 8
 
 
-def write_video(frames: Iterable[Picture], path: Path, fps: int) -> None:
+def write_video(frames: Iterable[Picture], path: Path, fps: int, *, compact: bool = False) -> None:
     """Write pictures as `.mp4` or `.gif`, by the path's suffix; the file appears whole or not at all.
 
     Frames are taken one by one, so a generator that draws them needs no memory for the whole film.
+    compact: make an MP4 as small as a page with many of them needs.
     """
-    writers: dict[str, Callable[[Iterator[Picture], Path, int], None]] = {".mp4": _write_mp4, ".gif": _write_gif}
+    writers: dict[str, Callable[[Iterator[Picture], Path, int], None]] = {
+        ".mp4": partial(_write_mp4, compact=compact),
+        ".gif": _write_gif,
+    }
     write = writers.get(path.suffix.lower())
     if write is None:
         raise RenderError(f"{path}: unknown kind of video '{path.suffix}'; known: {', '.join(writers)}")
@@ -50,7 +56,8 @@ def _same_size(frames: Iterable[Picture], path: Path) -> Iterator[Picture]:
         raise RenderError(f"{path}: a video needs at least one frame")
 
 
-def _write_mp4(frames: Iterator[Picture], path: Path, fps: int) -> None:
+def _write_mp4(frames: Iterator[Picture], path: Path, fps: int, compact: bool) -> None:
+    crf, preset = (_COMPACT_CRF, _COMPACT_PRESET) if compact else (_CRF, _PRESET)
     first = next(frames)
     height, width = (2 * (side // 2) for side in first.shape[:2])  # yuv420p stores colour for 2 x 2 pixels
     try:
@@ -60,9 +67,10 @@ def _write_mp4(frames: Iterator[Picture], path: Path, fps: int) -> None:
             fps=fps,
             codec="libx264",
             pix_fmt_out="yuv420p",  # what browsers play
-            quality=_QUALITY,
+            quality=None,
             macro_block_size=2,
-            output_params=["-movflags", "+faststart"],  # a page can start it before it is loaded
+            # a page can start it before it is loaded
+            output_params=["-crf", str(crf), "-preset", preset, "-movflags", "+faststart"],
         )
         writer.send(None)
     except RuntimeError as problem:
