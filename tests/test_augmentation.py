@@ -839,6 +839,7 @@ def rollout_with_masks() -> Rollout:
         "trained": trained,
         "scored": trained.clone(),
         "bootstrap": torch.zeros(6, 8),
+        "cut": torch.zeros(6, 8, dtype=torch.bool),
         "skill": torch.zeros(6, 8, dtype=torch.long),
         "last_observation": torch.randn(8, 3),
     }
