@@ -23,6 +23,7 @@ LEVELS = (
     ("evaluation",),
     ("reporting", "experiments"),
     ("api",),
+    ("viewer",),
     ("cli",),
 )
 """A room may import rooms on levels before its own; rooms on one level know nothing of each other."""

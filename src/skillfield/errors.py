@@ -8,6 +8,7 @@ __all__ = [
     "DeviceError",
     "RenderError",
     "SkillfieldError",
+    "ViewerError",
 ]
 
 
@@ -37,6 +38,10 @@ class DeviceError(SkillfieldError):
 
 class RenderError(SkillfieldError):
     """Pictures cannot be made here; the message says what to install."""
+
+
+class ViewerError(SkillfieldError):
+    """The viewer cannot open its page: its software is missing, or its port is taken."""
 
 
 def unknown_name(kind: str, name: str, known: "list[str] | tuple[str, ...]") -> str:
