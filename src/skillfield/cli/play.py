@@ -60,6 +60,6 @@ class Play:
                 viewer.loop.run(self.seconds)
             except KeyboardInterrupt:
                 print()
-        if self.seconds is not None:
-            print(viewer.summary(self.seconds))
+            if self.seconds is not None:
+                print(viewer.summary(self.seconds))
         return 0

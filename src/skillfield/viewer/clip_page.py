@@ -17,6 +17,7 @@ __all__ = ["ClipPage"]
 
 _INSTRUMENTS_EVERY = 3  # pictures
 _NOTE_SECONDS = 5.0
+_QUIET = (226, 230, 234)  # of buttons
 
 
 class ClipPage:
@@ -82,8 +83,8 @@ class ClipPage:
         with gui.add_folder("Clip"):
             self._clips: Any = gui.add_dropdown("Clip", motion.names)
             self._frames: Any = gui.add_slider("Frame", min=0, max=int(motion.length[0]) - 1, step=1, initial_value=0)
-            self._pause = gui.add_button(f"Pause  ·  {key_label(PAGE_KEYS['pause'])}", color="gray")
-            step = gui.add_button(f"Step  ·  {key_label(PAGE_KEYS['step'])}", color="gray")
+            self._pause = gui.add_button(f"Pause  ·  {key_label(PAGE_KEYS['pause'])}", color=_QUIET)
+            step = gui.add_button(f"Step  ·  {key_label(PAGE_KEYS['step'])}", color=_QUIET)
             speed = gui.add_slider("Speed", min=0.05, max=1.0, step=0.05, initial_value=1.0)
             follow: Any = gui.add_checkbox("Follow  ·  F", initial_value=True)
         with gui.add_folder("Stitched graph"):
@@ -123,7 +124,7 @@ class ClipPage:
             return
         into = gui.add_dropdown("Into skill", connected)
         edges: Any = gui.add_slider("Edge", min=0, max=session.edges_into(connected[0]) - 1, step=1, initial_value=0)
-        jump = gui.add_button("Jump along it  ·  J", color="gray")
+        jump = gui.add_button("Jump along it  ·  J", color=_QUIET)
 
         def choose(event: Any) -> None:
             if event.client is not None:

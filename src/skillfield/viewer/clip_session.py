@@ -129,9 +129,8 @@ class ClipSession:
 
     @property
     def height(self) -> float:
-        """Of the highest thing in the first clip, metres."""
-        bodies = [*self.character.body_ids, *self.character.object_ids]
-        pos, _ = ForwardKinematics(self.character.model, bodies)(self.motion.qpos[: int(self.motion.length[0])])
+        """Of the character in the first frame, metres."""
+        pos, _ = ForwardKinematics(self.character.model, self.character.body_ids)(self.motion.qpos[:1])
         return float(pos[..., 2].max())
 
     def contacts(self) -> dict[str, bool]:

@@ -8,6 +8,7 @@ __all__ = ["clip_html", "readings_html"]
 
 _STYLE = "font:12px/1.45 system-ui,sans-serif;padding:2px 10px 8px"
 _MUTED = "color:#868e96"
+_ONE_LINE = "white-space:nowrap;overflow:hidden;text-overflow:ellipsis"
 _GOOD, _POOR, _BAD, _OFF = "#2f9e44", "#f08c00", "#e03131", "#ced4da"
 
 _NAMES = {
@@ -35,7 +36,8 @@ def readings_html(now: Readings, rate: float, busy: float, note: str = "") -> st
         *([] if now.over else [_row("all", now.reward, bold=True), *rows]),
         _heading("Contacts", "now · reference"),
         *(_lamps(_NAMES.get(pair, pair), *lamps) for pair, lamps in now.contacts.items()),
-        _heading("Phase", f"{escape(now.clip)} {now.frame} / {now.length - 1}"),
+        _heading("Phase", f"frame {now.frame} / {now.length - 1}"),
+        f'<div style="{_MUTED};{_ONE_LINE}">{escape(now.clip)}</div>',
         _bar(phase, "#4263eb"),
     ]
     if now.embedding:

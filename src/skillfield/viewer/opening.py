@@ -18,7 +18,7 @@ from skillfield.viewer.clip_page import ClipPage
 from skillfield.viewer.clip_session import ClipSession
 from skillfield.viewer.loop import Loop
 from skillfield.viewer.page import Page, named
-from skillfield.viewer.serving import LOOPBACK, open_server
+from skillfield.viewer.serving import LOOPBACK, close_server, open_server
 from skillfield.viewer.session import Session
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Viewer:
     def close(self) -> None:
         """Stop serving."""
         self.loop.stop()
-        self.server.stop()
+        close_server(self.server)
 
     def __enter__(self) -> "Viewer":
         self._cpu = time.process_time()

@@ -2,7 +2,7 @@
 
 __all__ = ["Pacer", "RateMeter"]
 
-_LONGEST_DEBT = 0.1  # seconds: what a stall costs beyond this is lost, not caught up with
+_LONGEST_DEBT = 0.25  # seconds: what a stall costs beyond this is lost, not caught up with
 
 
 class Pacer:

@@ -27,6 +27,7 @@ _GHOSTS = ("inside", "beside", "off")
 _BESIDE = np.array([0.0, 1.0, 0.0])
 _INSTRUMENTS_EVERY = 3  # pictures
 _NOTE_SECONDS = 5.0
+_QUIET = (226, 230, 234)  # of buttons
 
 
 class Page:
@@ -62,7 +63,7 @@ class Page:
         note = self._note if time.monotonic() < self._note_until else ""
         self._instruments.content = readings_html(session.readings(), meter.rate, meter.busy, note)
         for skill, button in self._skill_buttons.items():
-            button.color = None if skill == session.skill else "gray"
+            button.color = None if skill == session.skill else _QUIET
         self._pause.label = f"{'Go on' if session.paused else 'Pause'}  ·  Space"
         recording = session.recording
         if recording is not None:
@@ -103,7 +104,7 @@ class Page:
         self._skill_buttons = {}
         for skill in session.skills:
             label = f"{named(skill)}  ·  {key_label(keys[skill])}" if skill in keys else named(skill)
-            button = self._server.gui.add_button(label, color="gray")
+            button = self._server.gui.add_button(label, color=_QUIET)
             button.on_click(self._later(partial(session.switch, skill)))
             self._skill_buttons[skill] = button
             if skill in keys:
@@ -170,7 +171,7 @@ class Page:
         self, text: str, key: str, action: Callable[[], None], at_once: bool = False
     ) -> "viser.GuiButtonHandle":
         """A button and its key. at_once: the action hands its work to the loop itself."""
-        button = self._server.gui.add_button(f"{text}  ·  {key_label(PAGE_KEYS[key])}", color="gray")
+        button = self._server.gui.add_button(f"{text}  ·  {key_label(PAGE_KEYS[key])}", color=_QUIET)
         button.on_click((lambda _: action()) if at_once else self._later(action))
         self._command(text, key, action, at_once)
         return button

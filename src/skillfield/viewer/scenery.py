@@ -32,7 +32,7 @@ class Scenery:
     def __init__(self, server: "viser.ViserServer", height: float) -> None:
         """height: of what is looked at, metres."""
         server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(214, 106, 30))
-        server.scene.configure_environment_map("park", background=False, environment_intensity=0.35)
+        server.scene.configure_environment_map("park", background=False, environment_intensity=0.6)
         server.scene.configure_default_lights(cast_shadow=True)
         self._floor = server.scene.add_grid(
             "/floor",
@@ -47,7 +47,7 @@ class Scenery:
             fade_distance=30.0,
             fade_strength=1.5,
         )
-        aim, distance = np.array([0.0, 0.0, 0.5 * height]), 1.5 * height + 1.2
+        aim, distance = np.array([0.0, 0.0, 0.42 * height]), 1.35 * height + 0.9
         level = math.cos(_ELEVATION)
         away = np.array([level * math.cos(_AZIMUTH), level * math.sin(_AZIMUTH), math.sin(_ELEVATION)])
         camera = server.initial_camera

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import logging
 import socket
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from skillfield.errors import ViewerError
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["LOOPBACK", "open_server"]
+__all__ = ["LOOPBACK", "close_server", "open_server"]
 
 LOOPBACK = "127.0.0.1"
 
@@ -24,12 +25,19 @@ def open_server(host: str, port: int, title: str) -> "viser.ViserServer":
     except ImportError as problem:
         raise ViewerError(f"the viewer needs viser ({problem}): {_INSTALL}") from None
     _check_free(host, port)
+    logging.getLogger("websockets.server").setLevel(logging.CRITICAL)  # browsers open connections that they never use
     with contextlib.redirect_stdout(io.StringIO()):  # its banner; ours says more
         server = viser.ViserServer(host=host, port=port, label=title, verbose=False)
         if port and server.get_port() != port:  # taken since we looked; viser quietly moves on to the next
             server.stop()
             raise _taken(host, port)
     return server
+
+
+def close_server(server: "viser.ViserServer") -> None:
+    """Let go of the port, quietly."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        server.stop()
 
 
 def _check_free(host: str, port: int) -> None:

@@ -1,6 +1,6 @@
 """A MuJoCo model as a few instanced shapes, so that a whole pose is a handful of arrays on the wire.
 
-Each shape is one mesh of unit size with many instances; a capsule is a tube and two spheres.
+Each shape is one mesh of unit size with many instances; a capsule is a tube and two caps.
 Shape letters: N instances.
 """
 
@@ -20,8 +20,8 @@ __all__ = ["Figure", "Instances", "instances_of"]
 
 Array = NDArray[np.float64]
 
-_GHOST_RGB, _GHOST_OPACITY, _GHOST_SHARE, _GHOST_SIZE = np.array([89.0, 140.0, 242.0]), 0.35, 0.6, 0.97
-_SEAM_RGB, _SEAM_WIDTH = np.array([31, 18, 10]), 0.055
+_GHOST_RGB, _GHOST_OPACITY, _GHOST_SHARE, _GHOST_SIZE = np.array([0.35, 0.55, 0.95]), 0.35, 0.6, 0.97
+_SEAM_RGB, _SEAM_WIDTH = np.array([0.12, 0.07, 0.04]), 0.05
 _ROUND = 24  # corners of a circle
 
 _BOX, _CAPSULE = mujoco.mjtGeom.mjGEOM_BOX.value, mujoco.mjtGeom.mjGEOM_CAPSULE.value
@@ -31,13 +31,15 @@ _ELLIPSOID = mujoco.mjtGeom.mjGEOM_ELLIPSOID.value
 
 @dataclass(frozen=True)
 class Instances:
-    """Where the instances of one shape hang: each on a geom, shifted along its z axis."""
+    """Where the instances of one shape hang: each on a geom, shifted along its z axis, perhaps upside down."""
 
-    shape: str  # sphere, tube, cylinder, box
+    shape: str  # sphere, tube, cap, cylinder, box
     geom: NDArray[np.intp]  # [N]
+    body: NDArray[np.intp]  # [N]
     shift: Array  # [N] metres
+    quat: Array  # [N, 4] in the frame of the body
     scale: Array  # [N, 3]
-    rgb: NDArray[np.uint8]  # [N, 3]
+    rgb: Array  # [N, 3] 0 to 1
 
     def positions(self, data: mujoco.MjData) -> Array:
         """World frame.  [N, 3]"""
@@ -46,12 +48,7 @@ class Instances:
 
     def quaternions(self, data: mujoco.MjData) -> Array:
         """World frame.  [N, 4]"""
-        model = data.model
-        w, *v = data.xquat[model.geom_bodyid[self.geom]].T
-        u, *t = model.geom_quat[self.geom].T
-        a, b = np.stack(v, axis=1), np.stack(t, axis=1)
-        vector = w[:, None] * b + u[:, None] * a + np.cross(a, b)
-        return np.column_stack((w * u - (a * b).sum(axis=1), vector))
+        return _product(data.xquat[self.body], self.quat)
 
     @property
     def turns(self) -> bool:
@@ -61,33 +58,41 @@ class Instances:
 
 def instances_of(model: mujoco.MjModel, bodies: list[int]) -> list[Instances]:
     """The shapes of some bodies. Geoms of other kinds, such as meshes, are left out."""
-    rows: dict[str, list[tuple[int, float, tuple[float, ...]]]] = {
-        shape: [] for shape in ("sphere", "tube", "cylinder", "box")
-    }
+    rows: dict[str, list[tuple[int, float, tuple[float, ...]]]] = {}
+
+    def add(shape: str, geom: int, scale: tuple[float, ...], shift: float = 0.0) -> None:
+        rows.setdefault(shape, []).append((geom, shift, scale))
+
     for geom in np.flatnonzero(np.isin(model.geom_bodyid, bodies)).tolist():
-        kind, size = model.geom_type[geom], model.geom_size[geom]
+        kind, size = model.geom_type[geom], model.geom_size[geom].tolist()
         if kind == _SPHERE:
-            rows["sphere"].append((geom, 0.0, (size[0],) * 3))
+            add("sphere", geom, (size[0],) * 3)
         elif kind == _ELLIPSOID:
-            rows["sphere"].append((geom, 0.0, tuple(size)))
+            add("sphere", geom, tuple(size))
         elif kind == _BOX:
-            rows["box"].append((geom, 0.0, tuple(2 * size)))
+            add("box", geom, tuple(2 * side for side in size))
         elif kind == _CYLINDER:
-            rows["cylinder"].append((geom, 0.0, (size[0], size[0], 2 * size[1])))
+            add("cylinder", geom, (size[0], size[0], 2 * size[1]))
         elif kind == _CAPSULE:
-            rows["tube"].append((geom, 0.0, (size[0], size[0], 2 * size[1])))
-            rows["sphere"] += [(geom, end * size[1], (size[0],) * 3) for end in (-1.0, 1.0)]
-    return [
-        Instances(
-            shape,
-            np.array([geom for geom, _, _ in found], dtype=np.intp),
-            np.array([shift for _, shift, _ in found]),
-            np.array([scale for _, _, scale in found]),
-            np.round(255 * _colours(model, [geom for geom, _, _ in found])).astype(np.uint8),
-        )
-        for shape, found in rows.items()
-        if found
-    ]
+            add("tube", geom, (size[0], size[0], 2 * size[1]))
+            add("cap", geom, (size[0],) * 3, size[1])
+            add("cap", geom, (size[0],) * 3, -size[1])
+    return [_instances(model, shape, found) for shape, found in rows.items()]
+
+
+def _instances(model: mujoco.MjModel, shape: str, rows: list[tuple[int, float, tuple[float, ...]]]) -> Instances:
+    geom = np.array([row[0] for row in rows], dtype=np.intp)
+    shift = np.array([row[1] for row in rows])
+    flip = np.where((shift < 0.0)[:, None], (0.0, 1.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0))  # half a turn about x
+    return Instances(
+        shape=shape,
+        geom=geom,
+        body=model.geom_bodyid[geom].astype(np.intp),
+        shift=shift,
+        quat=_product(model.geom_quat[geom], flip),
+        scale=np.array([row[2] for row in rows]),
+        rgb=_colours(model, geom.tolist()),
+    )
 
 
 class Figure:
@@ -100,7 +105,6 @@ class Figure:
         self._parts = []
         for part in instances_of(self._model, character.body_ids):
             vertices, faces = _unit_mesh(part.shape)
-            rgb = part.rgb.astype(float)
             handle = server.scene.add_batched_meshes_simple(
                 f"/{name}/{part.shape}",
                 vertices,
@@ -108,7 +112,7 @@ class Figure:
                 batched_wxyzs=np.tile((1.0, 0.0, 0.0, 0.0), (len(part.geom), 1)),
                 batched_positions=part.positions(self._data),
                 batched_scales=(_GHOST_SIZE if ghost else 1.0) * part.scale,
-                batched_colors=_tinted(rgb) if ghost else part.rgb,
+                batched_colors=_linear(_tinted(part.rgb) if ghost else part.rgb),
                 opacity=_GHOST_OPACITY if ghost else None,
                 cast_shadow=not ghost,
                 receive_shadow=not ghost,
@@ -128,8 +132,8 @@ class Figure:
     def handles(self) -> list[tuple["viser.BatchedMeshHandle | viser.MeshHandle | viser.GlbHandle", list[int]]]:
         """What can be grabbed on the page, and the body of each of its instances."""
         grips: list[tuple[viser.BatchedMeshHandle | viser.MeshHandle | viser.GlbHandle, list[int]]] = []
-        grips += [(handle, self._model.geom_bodyid[part.geom].tolist()) for part, handle in self._parts]
-        grips += [(handle, [int(self._model.geom_bodyid[part.geom[number]])]) for part, number, handle in self._balls]
+        grips += [(handle, part.body.tolist()) for part, handle in self._parts]
+        grips += [(handle, [int(part.body[number])]) for part, number, handle in self._balls]
         return grips
 
     def show(self, qpos: ArrayLike | None, offset: Array) -> None:
@@ -158,35 +162,32 @@ def _add_ball(
     import trimesh
 
     vertices, faces = _unit_mesh(part.shape, fine=True)
-    rgb = part.rgb[number].astype(float)
+    rgb = part.rgb[number]
     scaled = (_GHOST_SIZE if ghost else 1.0) * part.scale[number] * vertices
     if ghost:
-        colour = tuple(int(channel) for channel in _tinted(rgb))
+        red, green, blue = np.round(255 * _tinted(rgb)).astype(int).tolist()
         return server.scene.add_mesh_simple(
-            name, scaled, faces, color=(colour[0], colour[1], colour[2]), opacity=_GHOST_OPACITY, cast_shadow=False
+            name, scaled, faces, color=(red, green, blue), opacity=_GHOST_OPACITY, cast_shadow=False
         )
-    colours = np.tile(rgb.astype(np.uint8), (len(vertices), 1))
+    colours = np.tile(rgb, (len(vertices), 1))
     if part.shape == "sphere":
         x, y, z = vertices.T
         curve = np.abs(np.abs(x) - 0.62 - 0.25 * np.abs(z))  # the two curved seams of a basketball
         seam = (np.abs(y) < _SEAM_WIDTH) | (np.abs(z) < _SEAM_WIDTH) | (curve < _SEAM_WIDTH)
         colours[seam] = _SEAM_RGB
-    return server.scene.add_mesh_trimesh(name, trimesh.Trimesh(scaled, faces, vertex_colors=colours, process=False))
+    mesh = trimesh.Trimesh(scaled, faces, vertex_colors=_linear(colours), process=False)
+    return server.scene.add_mesh_trimesh(name, mesh)
 
 
 def _unit_mesh(shape: str, fine: bool = False) -> tuple[Array, NDArray[np.int64]]:
-    """A sphere of radius 1, a cylinder of radius 1 and height 1, the same without lids, or a box of side 1."""
+    """A sphere of radius 1, its upper half, a cylinder of radius and height 1, its wall alone, or a box of side 1."""
     import trimesh
 
-    if shape == "tube":  # without lids, or the light would see them as round edges
-        angle = 2 * np.pi * np.arange(_ROUND) / _ROUND
-        ring = np.column_stack((np.cos(angle), np.sin(angle)))
-        low, high = (np.column_stack((ring, np.full(_ROUND, height))) for height in (-0.5, 0.5))
-        here, on = np.arange(_ROUND), (np.arange(_ROUND) + 1) % _ROUND
-        faces = np.concatenate(
-            (np.column_stack((here, on, on + _ROUND)), np.column_stack((here, on + _ROUND, here + _ROUND)))
-        )
-        return np.concatenate((low, high)), faces
+    if shape == "tube":
+        return _revolved(np.array([[1.0, -0.5], [1.0, 0.5]]))
+    if shape == "cap":
+        angle = np.linspace(0.0, np.pi / 2, _ROUND // 4 + 1)
+        return _revolved(np.column_stack((np.cos(angle), np.sin(angle))))
     if shape == "sphere":
         mesh = trimesh.creation.icosphere(subdivisions=5 if fine else 3)
     elif shape == "cylinder":
@@ -194,6 +195,16 @@ def _unit_mesh(shape: str, fine: bool = False) -> tuple[Array, NDArray[np.int64]
     else:
         mesh = trimesh.creation.box()
     return np.asarray(mesh.vertices), np.asarray(mesh.faces)
+
+
+def _revolved(profile: Array) -> tuple[Array, NDArray[np.int64]]:
+    """The surface that a line of (radius, height) sweeps about z, seen from outside.  [n, 2]"""
+    angle = 2 * np.pi * np.arange(_ROUND) / _ROUND
+    ring = np.column_stack((np.cos(angle), np.sin(angle)))
+    vertices = [np.column_stack((radius * ring, np.full(_ROUND, height))) for radius, height in profile]
+    here, on = np.arange(_ROUND), (np.arange(_ROUND) + 1) % _ROUND
+    band = np.concatenate((np.stack((here, on, on + _ROUND)).T, np.stack((here, on + _ROUND, here + _ROUND)).T))
+    return np.concatenate(vertices), np.concatenate([band + level * _ROUND for level in range(len(profile) - 1)])
 
 
 def _colours(model: mujoco.MjModel, geoms: list[int]) -> Array:
@@ -210,6 +221,17 @@ def _colours(model: mujoco.MjModel, geoms: list[int]) -> Array:
     return colours
 
 
-def _tinted(rgb: Array) -> NDArray[np.uint8]:
+def _tinted(rgb: Array) -> Array:
     """A colour as a ghost has it."""
-    return np.round((1 - _GHOST_SHARE) * rgb + _GHOST_SHARE * _GHOST_RGB).astype(np.uint8)
+    return (1 - _GHOST_SHARE) * rgb + _GHOST_SHARE * _GHOST_RGB
+
+
+def _linear(rgb: Array) -> NDArray[np.uint8]:
+    """Colours of instances and of vertices are taken for amounts of light, not for what a screen is told."""
+    return np.round(255 * rgb**2.2).astype(np.uint8)
+
+
+def _product(a: Array, b: Array) -> Array:
+    """The rotation b followed by the rotation a, of quaternions.  [N, 4]"""
+    scalar = a[:, :1] * b[:, :1] - (a[:, 1:] * b[:, 1:]).sum(axis=1, keepdims=True)
+    return np.hstack((scalar, a[:, :1] * b[:, 1:] + b[:, :1] * a[:, 1:] + np.cross(a[:, 1:], b[:, 1:])))
