@@ -18,7 +18,7 @@ from skillfield.viewer.clip_page import ClipPage
 from skillfield.viewer.clip_session import ClipSession
 from skillfield.viewer.loop import Loop
 from skillfield.viewer.page import Page, named
-from skillfield.viewer.serving import LOOPBACK, close_server, open_server
+from skillfield.viewer.serving import LOOPBACK, check_server, close_server, open_server
 from skillfield.viewer.session import Session
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def policy_viewer(
     films: Path = Path("films"),
 ) -> Viewer:
     """The page of a policy."""
+    check_server(host, port)
     session, title = policy_session(run, data)
     server = open_server(host, port, "skillfield")
     page = Page(server, session, title, films)
@@ -97,6 +98,7 @@ def policy_viewer(
 
 def clip_viewer(clips: Path, character: str | None = None, *, host: str = LOOPBACK, port: int = 8080) -> Viewer:
     """The page of a folder of clips, or of one clip."""
+    check_server(host, port)
     found = [load_clip(clips)] if clips.is_file() else load_clips(clips)
     names = sorted({clip.character for clip in found})
     if len(names) != 1:

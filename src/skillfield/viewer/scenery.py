@@ -21,6 +21,7 @@ _TILE = 1.0  # metres; the floor looks the same after each
 _CALM = 0.25  # seconds in which two thirds of the way to the character are made up for
 _CUT = 0.5  # metres in one picture: a reset, not a motion
 _AZIMUTH, _ELEVATION = math.radians(-38.0), math.radians(17.0)  # in front of a character that faces +x, to its right
+_SUN = (1.6, -2.0, 4.0)
 _FIELD_OF_VIEW = math.radians(42.0)
 
 Array = NDArray[np.float64]
@@ -32,8 +33,13 @@ class Scenery:
     def __init__(self, server: "viser.ViserServer", height: float) -> None:
         """height: of what is looked at, metres."""
         server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(214, 106, 30))
-        server.scene.configure_environment_map("park", background=False, environment_intensity=0.6)
-        server.scene.configure_default_lights(cast_shadow=True)
+        # One sun and a sky of our own: viser's draw three maps of shadows per picture, too many without a good GPU.
+        server.scene.configure_default_lights(enabled=False)
+        server.scene.configure_environment_map(None)
+        server.scene.add_light_directional("/sun", intensity=2.2, cast_shadow=True, position=_SUN)
+        server.scene.add_light_hemisphere(
+            "/sky", sky_color=(255, 255, 255), ground_color=(190, 176, 156), intensity=1.6, position=(0.0, 0.0, 5.0)
+        )
         self._floor = server.scene.add_grid(
             "/floor",
             infinite_grid=True,

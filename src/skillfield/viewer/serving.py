@@ -11,20 +11,27 @@ from skillfield.errors import ViewerError
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["LOOPBACK", "close_server", "open_server"]
+__all__ = ["LOOPBACK", "check_server", "close_server", "open_server"]
 
 LOOPBACK = "127.0.0.1"
 
 _INSTALL = "pip install 'skillfield[viewer]'"
 
 
-def open_server(host: str, port: int, title: str) -> "viser.ViserServer":
-    """A viser server. port: 0 takes any that is free."""
+def check_server(host: str, port: int) -> None:
+    """Raise what `open_server` would, before anything else is made."""
     try:
-        import viser
+        import viser  # noqa: F401
     except ImportError as problem:
         raise ViewerError(f"the viewer needs viser ({problem}): {_INSTALL}") from None
     _check_free(host, port)
+
+
+def open_server(host: str, port: int, title: str) -> "viser.ViserServer":
+    """A viser server. port: 0 takes any that is free."""
+    check_server(host, port)
+    import viser
+
     logging.getLogger("websockets.server").setLevel(logging.CRITICAL)  # browsers open connections that they never use
     with contextlib.redirect_stdout(io.StringIO()):  # its banner; ours says more
         server = viser.ViserServer(host=host, port=port, label=title, verbose=False)
