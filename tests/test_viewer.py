@@ -324,6 +324,7 @@ def test_mistakes_on_the_command_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One line and exit code 2."""
+    pytest.importorskip("viser", reason="the viewer extra is not installed")
     monkeypatch.chdir(tmp_path)
     assert main(["play", *arguments]) == 2
     assert message in capsys.readouterr().err.splitlines()[0]
@@ -333,6 +334,7 @@ def test_a_run_without_checkpoint_and_a_task_without_policy_are_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message says what there is and what would make one."""
+    pytest.importorskip("viser", reason="the viewer extra is not installed")
     monkeypatch.chdir(tmp_path)
     assert main(["play", "ballplay-paper"]) == 2
     assert "no policy of task 'ballplay-paper' is shipped" in capsys.readouterr().err

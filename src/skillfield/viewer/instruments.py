@@ -27,8 +27,8 @@ _NAMES = {
 }
 
 
-def readings_html(now: Readings, rate: float, busy: float, note: str = "") -> str:
-    """The instruments of a session. rate, busy: of the loop. note: a line for people."""
+def readings_html(now: Readings, pace: str, note: str = "") -> str:
+    """The instruments of a session. pace: how time goes by. note: a line for people."""
     rows = [_row(_NAMES.get(term, term), value) for term, value in now.terms.items() if term not in now.contacts]
     phase = now.frame / max(now.length - 1, 1)
     parts = [
@@ -43,7 +43,7 @@ def readings_html(now: Readings, rate: float, busy: float, note: str = "") -> st
     if now.embedding:
         parts += [_heading("History embedding", ""), _numbers(now.embedding)]
     state = "fallen" if now.fallen else f"{now.seconds:.1f} s"
-    parts.append(f'<div style="{_MUTED};margin-top:8px">{state} · {rate:.0f} steps/s · {busy:.0%} of a core</div>')
+    parts.append(f'<div style="{_MUTED};margin-top:8px">{state} · {pace}</div>')
     if note:
         parts.append(f'<div style="margin-top:4px;color:{_BAD}">{escape(note)}</div>')
     return f'<div style="{_STYLE}">{"".join(parts)}</div>'

@@ -60,8 +60,9 @@ class Page:
 
     def _show_instruments(self) -> None:
         session, meter = self._session, self.loop.meter
+        pace = "paused" if session.paused else f"{meter.rate:.0f} steps/s · {meter.busy:.0%} of a core"
         note = self._note if time.monotonic() < self._note_until else ""
-        self._instruments.content = readings_html(session.readings(), meter.rate, meter.busy, note)
+        self._instruments.content = readings_html(session.readings(), pace, note)
         for skill, button in self._skill_buttons.items():
             button.color = None if skill == session.skill else _QUIET
         self._pause.label = f"{'Go on' if session.paused else 'Pause'}  ·  Space"
@@ -83,6 +84,7 @@ class Page:
             self._button("Step", "step", self._single_step)
             speed = gui.add_slider("Speed", min=0.05, max=1.0, step=0.05, initial_value=1.0)
             speed.on_update(self._later(lambda: setattr(session, "speed", float(speed.value))))
+            self._record = self._button("Record", "record", self._toggle_recording)
         with gui.add_folder("Start"):
             self._build_start()
         with gui.add_folder("Disturb"):
@@ -93,7 +95,6 @@ class Page:
             self._command("Follow the character", "follow", lambda: setattr(follow, "value", not follow.value))
             self._ghost_choice: Any = gui.add_dropdown("Ghost  ·  G", _GHOSTS)
             self._command("Ghost of the reference", "ghost", self._next_ghost)
-            self._record = self._button("Record", "record", self._toggle_recording)
         panel = gui.add_panel()
         with panel.add_tab("Instruments"):
             self._instruments = gui.add_html("")
@@ -156,7 +157,7 @@ class Page:
 
     def _listen_to_drags(self) -> None:
         """A body or the ball hangs on a spring while it is dragged."""
-        for handle, bodies in self._figure.handles:
+        for handle, bodies in self._figure.grips:
 
             async def drag(event: Any, bodies: list[int] = bodies) -> None:  # async keeps the phases in order
                 body = bodies[event.instance_index or 0]

@@ -36,9 +36,9 @@ class Scenery:
         # One sun and a sky of our own: viser's draw three maps of shadows per picture, too many without a good GPU.
         server.scene.configure_default_lights(enabled=False)
         server.scene.configure_environment_map(None)
-        server.scene.add_light_directional("/sun", intensity=2.2, cast_shadow=True, position=_SUN)
+        server.scene.add_light_directional("/sun", intensity=2.0, cast_shadow=True, position=_SUN)
         server.scene.add_light_hemisphere(
-            "/sky", sky_color=(255, 255, 255), ground_color=(190, 176, 156), intensity=1.6, position=(0.0, 0.0, 5.0)
+            "/sky", sky_color=(255, 255, 255), ground_color=(205, 192, 174), intensity=1.9, position=(0.0, 0.0, 5.0)
         )
         self._floor = server.scene.add_grid(
             "/floor",
@@ -53,7 +53,7 @@ class Scenery:
             fade_distance=30.0,
             fade_strength=1.5,
         )
-        aim, distance = np.array([0.0, 0.0, 0.42 * height]), 1.35 * height + 0.9
+        aim, distance = np.array([0.0, 0.0, 0.46 * height]), 1.7 * height + 0.8
         level = math.cos(_ELEVATION)
         away = np.array([level * math.cos(_AZIMUTH), level * math.sin(_AZIMUTH), math.sin(_ELEVATION)])
         camera = server.initial_camera

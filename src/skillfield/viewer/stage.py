@@ -21,7 +21,7 @@ __all__ = ["Figure", "Instances", "instances_of"]
 Array = NDArray[np.float64]
 
 _GHOST_RGB, _GHOST_OPACITY, _GHOST_SHARE, _GHOST_SIZE = np.array([0.35, 0.55, 0.95]), 0.35, 0.6, 0.97
-_SEAM_RGB, _SEAM_WIDTH = np.array([0.12, 0.07, 0.04]), 0.05
+_SEAM_RGB, _SEAM_WIDTH = np.array([0.16, 0.10, 0.07]), 0.04
 _ROUND = 24  # corners of a circle
 
 _BOX, _CAPSULE = mujoco.mjtGeom.mjGEOM_BOX.value, mujoco.mjtGeom.mjGEOM_CAPSULE.value
@@ -120,28 +120,30 @@ class Figure:
                 lod="off",
             )
             self._parts.append((part, handle))
-        self._balls = [
-            (part, number, _add_ball(server, f"/{name}/{thing}", part, number, ghost))
-            for thing, body in zip(character.object_names, character.object_ids, strict=True)
-            for part in instances_of(self._model, [body])
-            for number in range(len(part.geom))
-        ]
-        self._shift: Array | None = None
+        self._things = []
+        for thing, body in zip(character.object_names, character.object_ids, strict=True):
+            frame = server.scene.add_frame(f"/{name}/{thing}", show_axes=False)
+            meshes = [
+                mesh
+                for part in instances_of(self._model, [body])
+                for mesh in _add_thing(server, f"/{name}/{thing}/{part.shape}", part, self._model, ghost)
+            ]
+            self._things.append((body, frame, meshes))
 
     @property
-    def handles(self) -> list[tuple["viser.BatchedMeshHandle | viser.MeshHandle | viser.GlbHandle", list[int]]]:
+    def grips(self) -> "list[tuple[viser.BatchedMeshHandle | viser.MeshHandle, list[int]]]":
         """What can be grabbed on the page, and the body of each of its instances."""
-        grips: list[tuple[viser.BatchedMeshHandle | viser.MeshHandle | viser.GlbHandle, list[int]]] = []
+        grips: list[tuple[viser.BatchedMeshHandle | viser.MeshHandle, list[int]]] = []
         grips += [(handle, part.body.tolist()) for part, handle in self._parts]
-        grips += [(handle, [int(part.body[number])]) for part, number, handle in self._balls]
+        grips += [(mesh, [body]) for body, _, meshes in self._things for mesh in meshes]
         return grips
 
     def show(self, qpos: ArrayLike | None, offset: Array) -> None:
         """Draw a state, moved by an offset; None hides it.  [Q], [3]"""
         for _, handle in self._parts:
             handle.visible = qpos is not None
-        for *_, ball in self._balls:
-            ball.visible = qpos is not None
+        for _, frame, _ in self._things:
+            frame.visible = qpos is not None
         if qpos is None:
             return
         self._data.qpos[:] = np.asarray(qpos, dtype=np.float64)
@@ -150,33 +152,43 @@ class Figure:
             handle.batched_positions = (part.positions(self._data) + offset).astype(np.float32)
             if part.turns:
                 handle.batched_wxyzs = part.quaternions(self._data).astype(np.float32)
-        for part, number, ball in self._balls:
-            ball.position = part.positions(self._data)[number] + offset
-            ball.wxyz = part.quaternions(self._data)[number]
+        for body, frame, _ in self._things:
+            frame.position, frame.wxyz = self._data.xpos[body] + offset, self._data.xquat[body]
 
 
-def _add_ball(
-    server: "viser.ViserServer", name: str, part: Instances, number: int, ghost: bool
-) -> "viser.MeshHandle | viser.GlbHandle":
-    """An object; a ball gets seams, so that its spin can be seen."""
-    import trimesh
+def _add_thing(
+    server: "viser.ViserServer", name: str, part: Instances, model: mujoco.MjModel, ghost: bool
+) -> "list[viser.MeshHandle]":
+    """An object's shapes in its own frame; a ball gets seams, so that its spin can be seen."""
+    handles = []
+    for number in range(len(part.geom)):
+        vertices, faces = _unit_mesh(part.shape, fine=True)
+        on_seam = _on_seam(vertices[faces].mean(axis=1)) if part.shape == "sphere" else np.zeros(len(faces), dtype=bool)
+        for suffix, kept, rgb in (("skin", ~on_seam, part.rgb[number]), ("seam", on_seam, _SEAM_RGB)):
+            if not kept.any():
+                continue
+            red, green, blue = np.round(255 * (_tinted(rgb) if ghost else rgb)).astype(int).tolist()
+            handle = server.scene.add_mesh_simple(
+                f"{name}{number}/{suffix}",
+                (_GHOST_SIZE if ghost else 1.0) * part.scale[number] * vertices,
+                faces[kept],
+                color=(red, green, blue),
+                opacity=_GHOST_OPACITY if ghost else None,
+                cast_shadow=not ghost,
+                receive_shadow=not ghost,
+                flat_shading=part.shape in ("box", "cylinder"),
+                position=model.geom_pos[part.geom[number]],
+                wxyz=part.quat[number],
+            )
+            handles.append(handle)
+    return handles
 
-    vertices, faces = _unit_mesh(part.shape, fine=True)
-    rgb = part.rgb[number]
-    scaled = (_GHOST_SIZE if ghost else 1.0) * part.scale[number] * vertices
-    if ghost:
-        red, green, blue = np.round(255 * _tinted(rgb)).astype(int).tolist()
-        return server.scene.add_mesh_simple(
-            name, scaled, faces, color=(red, green, blue), opacity=_GHOST_OPACITY, cast_shadow=False
-        )
-    colours = np.tile(rgb, (len(vertices), 1))
-    if part.shape == "sphere":
-        x, y, z = vertices.T
-        curve = np.abs(np.abs(x) - 0.62 - 0.25 * np.abs(z))  # the two curved seams of a basketball
-        seam = (np.abs(y) < _SEAM_WIDTH) | (np.abs(z) < _SEAM_WIDTH) | (curve < _SEAM_WIDTH)
-        colours[seam] = _SEAM_RGB
-    mesh = trimesh.Trimesh(scaled, faces, vertex_colors=_linear(colours), process=False)
-    return server.scene.add_mesh_trimesh(name, mesh)
+
+def _on_seam(points: Array) -> NDArray[np.bool_]:
+    """Which points of a unit sphere lie on a basketball's seams: two great circles and two curves.  [n, 3]"""
+    x, y, z = points.T
+    curve = np.abs(np.abs(x) - 0.62 - 0.25 * np.abs(z))
+    return (np.abs(y) < _SEAM_WIDTH) | (np.abs(z) < _SEAM_WIDTH) | (curve < _SEAM_WIDTH)
 
 
 def _unit_mesh(shape: str, fine: bool = False) -> tuple[Array, NDArray[np.int64]]:
@@ -227,7 +239,7 @@ def _tinted(rgb: Array) -> Array:
 
 
 def _linear(rgb: Array) -> NDArray[np.uint8]:
-    """Colours of instances and of vertices are taken for amounts of light, not for what a screen is told."""
+    """Colours of instances are taken for amounts of light, not for what a screen is told."""
     return np.round(255 * rgb**2.2).astype(np.uint8)
 
 
