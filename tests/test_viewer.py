@@ -23,7 +23,7 @@ from skillfield.viewer.loop import Loop
 from skillfield.viewer.opening import policy_session
 from skillfield.viewer.pacing import Pacer
 from skillfield.viewer.recording import film
-from skillfield.viewer.serving import open_server
+from skillfield.viewer.serving import close_server, open_server
 from skillfield.viewer.session import Session
 from skillfield.viewer.stage import instances_of
 
@@ -303,6 +303,10 @@ def test_a_taken_port_and_missing_software_are_said(monkeypatch: pytest.MonkeyPa
         port = other.getsockname()[1]
         with pytest.raises(ViewerError, match=f"port {port} of 127.0.0.1 is taken.*--port"):
             open_server("127.0.0.1", port, "")
+    both = [open_server("127.0.0.1", 0, "") for _ in range(2)]
+    assert len({server.get_port() for server in both}) == 2
+    for server in both:
+        close_server(server)
     with pytest.raises(ViewerError, match="up to 65535"):
         open_server("127.0.0.1", 70000, "")
 
