@@ -48,8 +48,8 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
         (["train", "starter", "--method", "magic"], "unknown method 'magic'; known: sm, sm+nsi"),
         (["train", "starter", "--minutes", "-1"], "--minutes is -1.0"),
         (["train", "--resume", "nowhere"], "nowhere/config.json: no such file"),
-        (["evaluate", "nowhere"], "nowhere/config.json: no such file"),
-        (["render", "nowhere"], "nowhere/config.json: no such file"),
+        (["evaluate", "nowhere"], "nowhere: no such run folder"),
+        (["render", "nowhere"], "nowhere: no such run folder"),
         (["data", "show", "nowhere"], "nowhere: no such file or folder"),
     ],
 )

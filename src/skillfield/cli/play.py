@@ -10,7 +10,7 @@ import tyro
 
 from skillfield.errors import ConfigError
 from skillfield.viewer.opening import clip_viewer, policy_viewer
-from skillfield.viewer.serving import LOOPBACK
+from skillfield.viewer.serving import LOOPBACK, is_loopback
 
 __all__ = ["Play"]
 
@@ -51,7 +51,7 @@ class Play:
             assert self.run_folder is not None
             viewer = policy_viewer(self.run_folder, self.data, host=self.host, port=self.port, films=self.films)
         with viewer:
-            if self.host != LOOPBACK:
+            if not is_loopback(self.host):
                 print(f"warning: everyone who can reach {self.host} can see and steer this page", file=sys.stderr)
             print(f"{viewer.url}  (stop with Ctrl-C)", flush=True)
             if self.open:

@@ -106,20 +106,19 @@ class Page:
         for skill in session.skills:
             label = f"{named(skill)}  ·  {key_label(keys[skill])}" if skill in keys else named(skill)
             button = self._server.gui.add_button(label, color=_QUIET)
-            button.on_click(self._later(partial(session.switch, skill)))
+            button.on_click(self._later(partial(self._switch, skill)))
             self._skill_buttons[skill] = button
             if skill in keys:
-                self._hotkey(named(skill), keys[skill], partial(session.switch, skill))
+                self._hotkey(named(skill), keys[skill], partial(self._switch, skill))
 
     def _build_start(self) -> None:
         gui, session, motion = self._server.gui, self._session, self._session.motion
-        clips = gui.add_dropdown("Clip", motion.names)
-        frames: Any = gui.add_slider("Frame", min=0, max=int(motion.length[0]) - 2, step=1, initial_value=0)
+        self._clips: Any = gui.add_dropdown("Clip", motion.names)
+        self._frames: Any = gui.add_slider("Frame", min=0, max=int(motion.length[0]) - 2, step=1, initial_value=0)
 
         def choose(event: Any) -> None:
             if event.client is not None:
-                frames.max = int(motion.length[motion.names.index(clips.value)]) - 2
-                frames.value = 0
+                self._show_start(motion.names.index(self._clips.value))
                 start()
 
         def scrub(event: Any) -> None:
@@ -127,11 +126,11 @@ class Page:
                 start()
 
         def start() -> None:
-            clip, frame = motion.names.index(clips.value), int(frames.value)
+            clip, frame = motion.names.index(self._clips.value), int(self._frames.value)
             self.loop.ask(lambda: session.reset(clip, frame))
 
-        clips.on_update(choose)
-        frames.on_update(scrub)
+        self._clips.on_update(choose)
+        self._frames.on_update(scrub)
         self._button("Reset", "reset", start, at_once=True)
         again = gui.add_checkbox("Set up again after a fall", initial_value=session.stands_up)
         again.on_update(self._later(lambda: setattr(session, "stands_up", bool(again.value))))
@@ -186,6 +185,16 @@ class Page:
 
     def _later(self, action: Callable[[], None]) -> Callable[[Any], None]:
         return lambda _: self.loop.ask(action)
+
+    def _switch(self, skill: str) -> None:
+        """Ask for a skill; a reset will then start with it too."""
+        self._session.switch(skill)
+        self._show_start(self._session.clip)
+
+    def _show_start(self, clip: int) -> None:
+        motion = self._session.motion
+        self._clips.value, self._frames.value = motion.names[clip], 0
+        self._frames.max = int(motion.length[clip]) - 2
 
     def _toggle_pause(self) -> None:
         self._session.paused = not self._session.paused

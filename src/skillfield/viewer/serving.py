@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import ipaddress
 import logging
 import socket
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from skillfield.errors import ViewerError
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["LOOPBACK", "check_server", "close_server", "open_server"]
+__all__ = ["LOOPBACK", "check_server", "close_server", "is_loopback", "open_server"]
 
 LOOPBACK = "127.0.0.1"
 
@@ -39,6 +40,14 @@ def open_server(host: str, port: int, title: str) -> "viser.ViserServer":
             server.stop()
             raise _taken(host, port)
     return server
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine only."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # some other name
+        return False
 
 
 def close_server(server: "viser.ViserServer") -> None:
