@@ -109,5 +109,5 @@ def test_the_page_of_clips(browser: Chromium, visit: Callable[[Viewer], None]) -
     assert wait_until(lambda: session.edge is not None and not session.paused)
     browser.press(" ", "Space", 32)
     assert wait_until(lambda: session.paused)
-    assert wait_until(lambda: drawn(browser))
+    browser.wait_for("document.body.innerText.includes('β =')")
     assert browser.complaints == []
