@@ -6,10 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_GPU := $(VENV)/.installed-gpu
+INSTALLED_VIEWER := $(VENV)/.installed-viewer
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input --prefer-binary --no-compile
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo bench test lint format clean
+.PHONY: help install demo play bench test lint format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +19,9 @@ install: $(INSTALLED)  ## set up .venv (the other targets do this themselves)
 
 demo: $(INSTALLED)  ## train, evaluate and report on a small task
 	@$(BIN)/skillfield demo $(ARGS)
+
+play: $(INSTALLED_VIEWER)  ## play with the shipped policy in the browser
+	@$(BIN)/skillfield play $(or $(ARGS),starter --open)
 
 bench: $(INSTALLED)  ## measure samples per second on this machine
 	@$(BIN)/skillfield bench $(ARGS)
@@ -47,9 +51,13 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PIP_INSTALL) -c constraints.txt -e '.[dev]'
 	@touch $@
 
-# The GPU engine is tested without a GPU too, on Warp's CPU device, and exported files are run; nothing else needs these
-# 200 MB.
-$(INSTALLED_GPU): $(INSTALLED)
-	@echo "Adding MuJoCo-Warp and ONNX for the tests of the GPU engine and of exported policies"
-	@$(PIP_INSTALL) -c constraints.txt -e '.[dev,export,gpu]'
+$(INSTALLED_VIEWER): $(INSTALLED)
+	@echo "Adding viser for the page in the browser"
+	@$(PIP_INSTALL) -c constraints.txt -e '.[dev,viewer]'
 	@touch $@
+
+# The GPU engine is tested without a GPU too, on Warp's CPU device; exported files are run, and the page is opened.
+$(INSTALLED_GPU): $(INSTALLED)
+	@echo "Adding MuJoCo-Warp, ONNX and viser for the tests"
+	@$(PIP_INSTALL) -c constraints.txt -e '.[dev,export,gpu,viewer]'
+	@touch $@ $(INSTALLED_VIEWER)

@@ -24,6 +24,7 @@ LEVELS = (
     ("reporting", "experiments"),
     ("deployment",),
     ("api",),
+    ("viewer",),
     ("cli",),
 )
 """A room may import rooms on levels before its own; rooms on one level know nothing of each other."""

@@ -27,10 +27,7 @@ from skillfield.reporting.logs import MetricsLog
 from skillfield.reporting.progress import Progress, ProgressState
 from skillfield.simulation import choose_device
 
-__all__ = ["env_factory", "evaluate", "load_networks", "load_policy", "new_run_folder", "train", "train_run"]
-
-load_policy = load_networks
-"""Its earlier name, for `cli.render` alone."""
+__all__ = ["env_factory", "evaluate", "load_networks", "new_run_folder", "train", "train_run"]
 
 _LOG_SECONDS = 1.0  # at most one line of metrics.jsonl per second
 

@@ -9,6 +9,7 @@ __all__ = [
     "ExportError",
     "RenderError",
     "SkillfieldError",
+    "ViewerError",
 ]
 
 
@@ -42,6 +43,10 @@ class ExportError(SkillfieldError):
 
 class RenderError(SkillfieldError):
     """Pictures cannot be made here; the message says what to install."""
+
+
+class ViewerError(SkillfieldError):
+    """The viewer cannot open its page: its software is missing, or its port is taken."""
 
 
 def unknown_name(kind: str, name: str, known: "list[str] | tuple[str, ...]") -> str:

@@ -181,6 +181,14 @@ class Layout:
             ahead = heading_cos_sin(qpos[..., self._root_q[3:]])
         return qpos[..., self._root_q[:2]], ahead
 
+    def alignment(self, qpos: Tensor, onto: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Turn, origin and target for `move_in_plane`: the roots of `qpos` go where those of `onto` stand and head."""
+        origin, ahead = self.plane_frame(qpos)
+        target, goal_ahead = self.plane_frame(onto)
+        c, s = ahead.unbind(-1)
+        gc, gs = goal_ahead.unbind(-1)
+        return torch.stack((gc * c + gs * s, gs * c - gc * s), dim=-1), origin, target
+
     def move_in_plane(
         self, qpos: Tensor, qvel: Tensor, turn: Tensor, origin: Tensor, target: Tensor
     ) -> tuple[Tensor, Tensor]:

@@ -1,9 +1,10 @@
 """Two pieces of physics that every character needs: a PD drive that stays stable, and a ball that bounces."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["PHYSICS_HZ", "POLICY_HZ", "StableDrive", "bounce_solref", "stable_drive"]
+__all__ = ["PHYSICS_HZ", "POLICY_HZ", "StableDrive", "bounce_restitution", "bounce_solref", "stable_drive"]
 
 PHYSICS_HZ = 120
 """Simulation rate (paper, experimental set-up)."""
@@ -47,3 +48,9 @@ def bounce_solref(restitution: float, timestep: float) -> tuple[float, float]:
     log_e = math.log(restitution)
     zeta = -log_e / math.sqrt(math.pi**2 + log_e**2)
     return -stiffness, -2.0 * zeta * math.sqrt(stiffness)
+
+
+def bounce_restitution(solref: Sequence[float]) -> float:
+    """The coefficient of restitution that `bounce_solref` was asked for."""
+    zeta = solref[1] / (-2.0 * math.sqrt(-solref[0]))
+    return math.exp(-math.pi * zeta / math.sqrt(1.0 - zeta**2))

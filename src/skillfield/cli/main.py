@@ -14,6 +14,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "train": ("train", "Train", "teach a policy a task's skills from its demonstrations"),
     "evaluate": ("evaluate", "Evaluate", "measure a trained policy with the paper's metrics"),
     "render": ("render", "Render", "film trained policies, alone or side by side (MP4, GIF, PNG)"),
+    "play": ("play", "Play", "play with a policy in the browser, in real time; or look at clips"),
     "experiment": ("experiment", "RunExperiment", "run a table of the paper, row by row and seed by seed"),
     "report": ("report", "Report", "put runs side by side on one HTML page"),
     "export": ("export", "Export", "write a trained policy as one ONNX file for plain MuJoCo"),

@@ -191,9 +191,5 @@ class AugmentedSampler(StartSampler):
     def _aligned(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """States of source rows, moved in the plane to where the target rows stand and head."""
         motion, layout = self.motion, self.states.layout
-        origin, ahead = layout.plane_frame(motion.qpos[source])
-        goal, goal_ahead = layout.plane_frame(motion.qpos[target])
-        c, s = ahead.unbind(-1)
-        gc, gs = goal_ahead.unbind(-1)
-        turn = torch.stack((gc * c + gs * s, gs * c - gc * s), dim=-1)
-        return layout.move_in_plane(motion.qpos[source], motion.qvel[source], turn, origin, goal)
+        onto = layout.alignment(motion.qpos[source], motion.qpos[target])
+        return layout.move_in_plane(motion.qpos[source], motion.qvel[source], *onto)

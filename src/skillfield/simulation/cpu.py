@@ -8,6 +8,7 @@ from torch import Tensor
 
 from skillfield.characters import Character
 from skillfield.characters.drives import DrivePositions
+from skillfield.characters.physics import POLICY_HZ, bounce_solref
 from skillfield.errors import CheckpointError
 from skillfield.simulation.engine import MAX_SPEED, DivergedWorld, Engine, SimulationState
 from skillfield.simulation.readout import MujocoReadout
@@ -32,7 +33,7 @@ class CpuEngine(Engine):
         self._batch = Batch(model, num_envs, threads)
         self._qpos, self._qvel = self._batch.bind("qpos"), self._batch.bind("qvel")
         self._ctrl, self._act = self._batch.bind("ctrl"), self._batch.bind("act")
-        self._warmstart = self._batch.bind("qacc_warmstart")
+        self._warmstart, self._forces = self._batch.bind("qacc_warmstart"), self._batch.bind("xfrc_applied")
         shown = ("xpos", "xquat", "cvel", "subtree_com", "sensordata")
         self._arrays = {"qpos": self._qpos, "qvel": self._qvel} | {name: self._batch.bind(name) for name in shown}
         self._readout = MujocoReadout(character)
@@ -40,6 +41,7 @@ class CpuEngine(Engine):
 
         self._past = np.zeros((_KEEP_STATES, num_envs, model.nq + model.nv + model.nu))
         self._past_length = np.zeros(num_envs, dtype=int)
+        self._pushed = False
         self._step_number = 0
         self._records: list[DivergedWorld] = []
         self._batch.reset()
@@ -73,6 +75,9 @@ class CpuEngine(Engine):
             raised = np.zeros(0, dtype=int)
         except SimulationError as problem:
             raised = problem.ids
+        if self._pushed:
+            self._forces[:] = 0.0
+            self._pushed = False
         broken = ~(np.abs(self._qvel).max(axis=1) < MAX_SPEED)  # true for NaN as well
         broken[raised] = True
         broken |= ~np.isfinite(self._ctrl).all(axis=1)  # MuJoCo would quietly take zero
@@ -86,6 +91,28 @@ class CpuEngine(Engine):
         # A broken world holds what was shown before the step, its contact forces included.
         where = torch.from_numpy(broken)
         self.state.contact_force_w[where] = shown.contact_force_w[where].nan_to_num(0.0, 0.0, 0.0)
+
+    def push(self, body: int, impulse: np.ndarray) -> None:
+        """Push a body of every world through its centre of mass, evenly over the next step.
+
+        body: MuJoCo's id. impulse: newton seconds, world frame.  [3]
+        """
+        self._forces[:, body, :3] += impulse * POLICY_HZ
+        self._pushed = True
+
+    def set_object_mass(self, number: int, mass: float) -> None:
+        """Change an object's mass, kilograms, in every world; its inertia follows."""
+        body = self.character.object_ids[number]
+        masses, inertias = self._batch.expand("body_mass"), self._batch.expand("body_inertia")
+        inertias[:, body] *= mass / masses[:, body, None]
+        masses[:, body] = mass
+        self._batch.set_const()
+
+    def set_object_bounce(self, number: int, restitution: float) -> None:
+        """Change how an object bounces off the floor, in every world."""
+        model = self.character.model
+        pair = model.pair(f"{self.character.object_names[number]}-floor").id
+        self._batch.expand("pair_solref")[:, pair, :2] = bounce_solref(restitution, model.opt.timestep)
 
     def counters(self) -> dict[str, int]:
         return {"diverged": self._num_diverged}

@@ -1,0 +1,65 @@
+"""`skillfield play`: a character in real time in the browser."""
+
+import sys
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from skillfield.errors import ConfigError
+from skillfield.viewer.opening import clip_viewer, policy_viewer
+from skillfield.viewer.serving import LOOPBACK, is_loopback
+
+__all__ = ["Play"]
+
+
+@dataclass(frozen=True)
+class Play:
+    """Play with a trained policy in the browser: ask for skills, push, throw off, film; or look at clips.
+
+    Everything runs on this machine's CPU, one character in real time. Stop it with Ctrl-C.
+    """
+
+    run_folder: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(name="run")] = None
+    """Run folder with a checkpoint, or the name of a shipped policy, such as starter."""
+    clips: Path | None = None
+    """Instead of a policy: a clip, or a folder of clips, to be played as they are."""
+    character: str | None = None
+    """Built-in character that shows the clips; by default the one that they name."""
+    data: Path | None = None
+    """Folder of imported recordings, if they lie elsewhere than in training."""
+    port: int = 8080
+    """Of the page; 0 takes any that is free."""
+    host: str = LOOPBACK
+    """Address to listen on; by default only this machine can see the page."""
+    open: bool = False
+    """Open the page in a browser."""
+    films: Path = Path("films")
+    """Folder for recordings."""
+    seconds: float | None = None
+    """Stop by itself after so long, and say how fast it was."""
+
+    def run(self) -> int:
+        """Serve until interrupted."""
+        if (self.run_folder is None) == (self.clips is None):
+            raise ConfigError("say what to play: a run folder, a shipped policy such as starter, or --clips FOLDER")
+        if self.clips is not None:
+            viewer = clip_viewer(self.clips, self.character, host=self.host, port=self.port)
+        else:
+            assert self.run_folder is not None
+            viewer = policy_viewer(self.run_folder, self.data, host=self.host, port=self.port, films=self.films)
+        with viewer:
+            if not is_loopback(self.host):
+                print(f"warning: everyone who can reach {self.host} can see and steer this page", file=sys.stderr)
+            print(f"{viewer.url}  (stop with Ctrl-C)", flush=True)
+            if self.open:
+                webbrowser.open(viewer.url)
+            try:
+                viewer.loop.run(self.seconds)
+            except KeyboardInterrupt:
+                print()
+            if self.seconds is not None:
+                print(viewer.summary(self.seconds))
+        return 0
