@@ -197,6 +197,7 @@ def idle_rollout(model: ActorCritic) -> Rollout:
         "scored": yes,
         "trained": yes,
         "bootstrap": torch.zeros(4, 16),
+        "cut": torch.zeros(4, 16, dtype=torch.bool),
         "skill": torch.zeros(4, 16, dtype=torch.long),
         "last_observation": torch.zeros(16, 1),
     }

@@ -58,10 +58,8 @@ class _Loops:
             masked = end.rows([0] * int(self.masked[clip]))
             clip = int(torch.searchsorted(motion.start, back, right=True)) - 1
             again = torch.arange(back + 1, int(motion.start[clip] + motion.length[clip]), device=motion.device)
-            goal, ahead = layout.plane_frame(end.qpos)
-            origin, past = layout.plane_frame(motion.qpos[back])
-            turn = torch.stack((ahead[0] @ past, ahead[0, 1] * past[0] - ahead[0, 0] * past[1]))
-            moved = layout.move_in_plane(motion.qpos[again], motion.qvel[again], turn, origin, goal)
+            place = layout.alignment(motion.qpos[back], end.qpos[0])
+            moved = layout.move_in_plane(motion.qpos[again], motion.qvel[again], *place)
             part = Tail(again, *moved, motion.valid[again])
             parts += [replace(masked, valid=torch.zeros_like(masked.valid)), part]
             length += len(masked.row) + len(again)
