@@ -65,7 +65,7 @@ class Demo:
         console.print(f"report   {folder / 'report.html'}")
         if video.exists():
             console.print(f"video    {video}")
-        console.print(f"{time.perf_counter() - began:.0f} s in all. Next: skillfield train --help")
+        console.print(f"{time.perf_counter() - began:.0f} s in all. Next: skillfield play {folder}")
         return 0
 
 

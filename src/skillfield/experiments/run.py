@@ -139,7 +139,9 @@ def build_ppo(config: RunConfig, chosen: Task | None = None) -> PPO:
     env = build_env(config, motion, character, config.num_envs, encoder)
     spread = config.ppo.sigma if config.ppo.exploration == "learned" else None
     first = _mean_action(motion, character) if config.ppo.first_action == "demonstrated" else None
-    model = ActorCritic(env.observation_size, env.num_actions, config.ppo.hidden, encoder, spread, first)
+    model = ActorCritic(
+        env.observation_size, env.num_actions, config.ppo.hidden, encoder, spread, first, config.ppo.half
+    )
     return PPO(env, model.to(device), config.ppo)
 
 

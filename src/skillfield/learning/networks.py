@@ -31,14 +31,17 @@ class ActorCritic(nn.Module):
         encoder: nn.Module | None = None,
         learned_spread: float | None = None,
         first_action: Tensor | None = None,
+        half: bool = False,
     ) -> None:
         """encoder: frozen; the environment uses it, it is here to be saved with the rest.
 
         learned_spread: initial σ of a policy that learns its own, or None for a fixed one.
         first_action: what an untrained policy does whatever it sees [A]; the neutral action if not given.
+        half: hidden layers in bfloat16 on a GPU. The last layer stays precise: a mean action is compared with itself
+            on the scale of σ.
         """
         super().__init__()
-        self.actions = actions
+        self.actions, self.half = actions, half
         self.encoder = None if encoder is None else encoder.requires_grad_(False).eval()
         self._log_spread = None if learned_spread is None else math.log(learned_spread)
         self.normaliser = RunningNormaliser(observations)
@@ -53,11 +56,11 @@ class ActorCritic(nn.Module):
 
     def act(self, observation: Tensor) -> Tensor:
         """The policy's mean action for raw observations: what is used in tests.  [E, A]"""
-        return self.policy(self.normaliser(observation))[..., : self.actions]
+        return self._run(self.policy, self.normaliser(observation))[..., : self.actions]
 
     def distribution(self, normalised_observation: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
         """Mean and log σ of the action. sigma: used unless the policy learns its own.  [E, A] each"""
-        output = self.policy(normalised_observation)
+        output = self._run(self.policy, normalised_observation)
         if self._log_spread is None:
             return output, torch.full_like(output, math.log(sigma))
         mean, change = output.split(self.actions, dim=-1)
@@ -66,7 +69,18 @@ class ActorCritic(nn.Module):
 
     def value(self, normalised_observation: Tensor) -> Tensor:
         """Expected return of normalised observations, in real units.  [E]"""
-        return self.value_scale.to_real(self.critic(normalised_observation).squeeze(-1))
+        return self.value_scale.to_real(self.scaled_value(normalised_observation))
+
+    def scaled_value(self, normalised_observation: Tensor) -> Tensor:
+        """The same on the critic's own scale: what it learns.  [E]"""
+        return self._run(self.critic, normalised_observation).squeeze(-1)
+
+    def _run(self, network: nn.Sequential, x: Tensor) -> Tensor:
+        if not (self.half and x.is_cuda):
+            return network(x)
+        with torch.autocast("cuda", torch.bfloat16):
+            hidden = network[:-1](x)
+        return network[-1](hidden.float())
 
     def update_value_scale(self, returns: Tensor) -> None:
         """Move the critic's scale towards a batch of returns."""

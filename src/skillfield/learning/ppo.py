@@ -61,6 +61,8 @@ class PPOConfig:
     has its arms spread, and no clip is near it)."""
     by_skill: bool = False
     """Normalise advantages within each skill, so that a skill with small ones learns as fast as the others."""
+    half: bool = False
+    """Hidden layers in bfloat16 on a GPU, instead of TF32."""
     max_grad_norm: float = 1.0
     """Gradient clipping (CleanRL's default is 0.5; the release has none)."""
 
@@ -271,7 +273,7 @@ class PPO:
         def improve_critic() -> Tensor:
             loss = target.new_zeros(())
             for batch in batches:
-                loss = (model.critic(observation[batch]).squeeze(-1) - target[batch]).square().mean()
+                loss = (model.scaled_value(observation[batch]) - target[batch]).square().mean()
                 self._descend(self.critic_optimiser, loss, rate)
             return loss
 
