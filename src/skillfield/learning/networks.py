@@ -41,7 +41,7 @@ class ActorCritic(nn.Module):
             on the scale of σ.
         """
         super().__init__()
-        self.actions, self.half = actions, half
+        self.actions, self._half = actions, half
         self.encoder = None if encoder is None else encoder.requires_grad_(False).eval()
         self._log_spread = None if learned_spread is None else math.log(learned_spread)
         self.normaliser = RunningNormaliser(observations)
@@ -76,7 +76,7 @@ class ActorCritic(nn.Module):
         return self._run(self.critic, normalised_observation).squeeze(-1)
 
     def _run(self, network: nn.Sequential, x: Tensor) -> Tensor:
-        if not (self.half and x.is_cuda):
+        if not (self._half and x.is_cuda):
             return network(x)
         with torch.autocast("cuda", torch.bfloat16):
             hidden = network[:-1](x)
