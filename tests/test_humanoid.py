@@ -249,7 +249,7 @@ def test_both_kinds_of_hands_have_the_same_shapes(full: Character, fused: Charac
     for table in ("geom_type", "geom_size", "geom_contype", "body_mass"):
         np.testing.assert_array_equal(getattr(full.model, table), getattr(fused.model, table))
     assert set(full.joint_names) - set(fused.joint_names) == set(fused.fixed_columns)
-    assert (full.clips_of, fused.clips_of, full.fixed_columns) == ("humanoid", "humanoid", ())
+    assert (full.clips_of, fused.clips_of, full.fixed_columns) == ("humanoid", "humanoid", {})
 
 
 def folded(who: Character) -> torch.Tensor:

@@ -1,6 +1,6 @@
 """A character: a MuJoCo model, and the only place that knows the names of its bodies, joints and objects."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -37,7 +37,7 @@ class Character:
     pair_sensors: tuple[tuple[int, ...], ...]  # per contact pair of the graph: where its sensors' counts lie
     force_sensors: tuple[int, ...]  # per force body: where its force begins
     clips_of: str  # name that its clips carry; variants of one skeleton share it
-    fixed_columns: tuple[str, ...]  # joint columns of those clips that it leaves aside, having no such joints
+    fixed_columns: Mapping[str, float]  # joint columns of those clips that it cannot move, and where they are
 
     @staticmethod
     def build(
@@ -51,13 +51,14 @@ class Character:
         actions: Sequence[Action] | None = None,
         name: str | None = None,
         clips_of: str | None = None,
-        fixed_columns: Sequence[str] = (),
+        fixed_columns: Mapping[str, float] | None = None,
     ) -> "Character":
         """Compile a spec and add the contact sensors that the contact graph needs.
 
         hands: bodies that, with everything below them, count as the 'hand' group; the rest of the character is the
             'body' group, and the objects are the 'object' group.
-        clips_of, fixed_columns: the character whose clips this variant follows, and the joint columns it lacks.
+        clips_of, fixed_columns: the character whose clips this variant follows, and the joint columns that it cannot
+            move, with the angles at which they stay.
         """
         known = [body.name for body in spec.bodies]
         for wanted in (root, *objects, *hands, *(key_bodies or ()), *force_bodies):
@@ -99,7 +100,7 @@ class Character:
             pair_sensors=tuple(tuple(address(sensor) for sensor in sensors) for sensors in pair_sensors),
             force_sensors=tuple(address(sensor) + 1 for sensor in force_names),
             clips_of=clips_of or name or spec.modelname,
-            fixed_columns=tuple(fixed_columns),
+            fixed_columns=dict(fixed_columns or {}),
         )
 
     @staticmethod

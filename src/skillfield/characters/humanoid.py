@@ -85,7 +85,12 @@ def humanoid(hands: Hands = "full", self_collision: bool = True, ball: ObjectRow
         key_bodies=("pelvis", "head", *limbs, *tips),
         force_bodies=tips,
         clips_of=_NAME,
-        fixed_columns=[f"{row['name']}_{axis}" for row in table if row["name"] in fixed for axis in "xyz"],
+        fixed_columns={
+            f"{row['name']}_{axis}": angle
+            for row in table
+            if row["name"] in fixed
+            for axis, angle in zip("xyz", row["cup"], strict=True)
+        },
     )
 
 

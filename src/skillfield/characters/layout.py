@@ -17,6 +17,7 @@ from skillfield.rotations import (
     quat_from_rotvec,
     quat_multiply,
     rotvec_between,
+    rotvec_from_quat,
 )
 
 __all__ = ["Layout", "RootKind", "joint_columns", "root_kind"]
@@ -147,6 +148,13 @@ class Layout:
             qpos[..., start : start + 3] = object_pos[..., number, :]
             qpos[..., start + 3 : start + 7] = object_quat[..., number, :]
         return qpos
+
+    def unpack(self, qpos: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Joint columns and object poses of positions: what `pack` was given.  [..., J], [..., O, 3], [..., O, 4]"""
+        columns = [rotvec_from_quat(qpos[..., where]) if ball else qpos[..., where] for where, ball in self._joint_q]
+        poses = [qpos[..., start : start + 7] for start in self._object_q]
+        objects = torch.stack(poses, dim=-2) if poses else qpos.new_zeros(*qpos.shape[:-1], 0, 7)
+        return torch.cat([qpos[..., :0], *columns], dim=-1), objects[..., :3], objects[..., 3:]
 
     def difference(self, start: Tensor, end: Tensor) -> Tensor:
         """The motion from one position to another, as a velocity held for one second would make it.  [..., D]"""

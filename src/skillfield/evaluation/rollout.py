@@ -3,6 +3,7 @@
 Shape letters: T steps, N trials.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +13,7 @@ from skillfield.characters.physics import POLICY_HZ
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
 from skillfield.reference import Starts
+from skillfield.simulation import SimulationState
 
 __all__ = ["Trials", "run_trials"]
 
@@ -43,8 +45,13 @@ class Trials:
 
 
 @torch.no_grad()
-def run_trials(env: ImitationEnv, model: ActorCritic, starts: Starts, steps: int) -> Trials:
-    """Execute the policy's mean action from the given starts, one per environment, without any reset."""
+def run_trials(
+    env: ImitationEnv, model: ActorCritic, starts: Starts, steps: int, watch: Callable[[SimulationState], object] = id
+) -> Trials:
+    """Execute the policy's mean action from the given starts, one per environment, without any reset.
+
+    watch: is shown the state after each step, which an engine may overwrite with the next one.
+    """
     env.start(torch.arange(env.num_envs, device=env.device), starts)
     root = env.engine.character.body_names.index(env.engine.character.root)
     rule = env.config.termination
@@ -56,6 +63,7 @@ def run_trials(env: ImitationEnv, model: ActorCritic, starts: Starts, steps: int
         alive = alive & ~state.diverged
         if rule.min_root_height is not None:
             alive = alive & (state.body_pos_w[:, root, 2] >= rule.min_root_height)
+        watch(state)
         root_pos_w = state.body_pos_w[:, root].clone()  # an engine may write the next state over this one
         object_pos_w = state.object_pos_w[:, 0].clone() if state.object_pos_w.shape[1] else root_pos_w
         recorded.append((root_pos_w, object_pos_w, state.contact_pairs[:, 0] > 0, alive))
