@@ -11,10 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from skillfield.cli.experiment import table_markdown
 from skillfield.errors import ConfigError
 from skillfield.experiments.methods import METHODS, method
+from skillfield.experiments.published import PUBLISHED
 from skillfield.experiments.run import RunConfig, build_ppo, load_config, preset, save_config
+from skillfield.experiments.tables import experiment
 from skillfield.experiments.tasks import starter
+from skillfield.experiments.tasks import task as task_named
 from skillfield.imitation import EnvConfig
 from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume, save_checkpoint
 from skillfield.learning.networks import ActorCritic
@@ -213,3 +217,30 @@ def test_entropy_raises_the_learned_spread_and_the_log_says_so() -> None:
     now = float(model.distribution(torch.zeros(1, 1), 0.1)[1].exp().mean().detach())
     assert 0.09 < said[0] < 0.15 < said[-1] <= 0.1 * math.exp(1.1) + 1e-6
     assert said[-1] == pytest.approx(now, rel=0.05)
+
+
+def test_published_figures_agree_with_their_own_averages() -> None:
+    """The paper's averages are means of its skills, to the last digit printed; every method is one of ours."""
+    assert set(PUBLISHED["ballplay"]) < set(METHODS)
+    skills = task_named("ballplay").skills
+    for name, row in PUBLISHED["ballplay"].items():
+        if f"success_rate/{skills[0]}" in row:
+            for metric, digit in (("success_rate", 1e-3), ("neighbourhood_rate", 1e-3), ("normalised_reward", 1e-2)):
+                mean = sum(row[f"{metric}/{skill}"] for skill in skills) / len(skills)
+                assert mean == pytest.approx(row[metric], abs=digit), (name, metric)
+
+
+def test_a_table_sets_the_published_figures_beside_ours() -> None:
+    """Under each method that the paper has, in italics; single skills only where it gives them."""
+    skills = task_named("ballplay").skills
+    metrics = ("success_rate", "neighbourhood_rate", "normalised_reward")
+    row = {f"{metric}/{skill}": (0.5, 0.0) for metric in metrics for skill in skills}
+    row |= dict.fromkeys((*metrics, "transition_rate"), (0.5, 0.01))
+    table = table_markdown(
+        experiment("ablation"), {"full": row, "sm+ats": row}, {"full": 3, "sm+ats": 1}, (), PUBLISHED["ballplay"]
+    )
+    lines = table.splitlines()
+    assert lines[2].startswith("| full | 3 | 50.0 / 50.0 / 0.50 |")
+    assert lines[3].startswith("| *paper* |  | *97.7 / 60.8 / 0.37* |")
+    assert lines[3].endswith("| *96.9* | *93.8* | *49.3* | *0.43* |")
+    assert lines[5] == "| *paper* |  |  |  |  |  |  | *56.4* | *22.4* | *19.7* | *0.42* |"

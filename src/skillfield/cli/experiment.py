@@ -12,6 +12,7 @@ from rich.console import Console
 from skillfield.api import evaluate, train_run
 from skillfield.errors import CheckpointError, ConfigError
 from skillfield.evaluation import Evaluation
+from skillfield.experiments.published import PUBLISHED
 from skillfield.experiments.run import load_config, preset
 from skillfield.experiments.tables import Band, Experiment, experiment
 from skillfield.experiments.tasks import task as find_task
@@ -41,6 +42,10 @@ class RunExperiment:
     """Test executions per skill and per ordered pair of skills."""
     methods: tuple[str, ...] = ()
     """Only these rows."""
+    device: str | None = None
+    """cpu, cuda or auto; what suits the task if not given."""
+    data: Path | None = None
+    """Folder of imported recordings, for tasks that do not bring their own clips."""
     out: Path | None = None
     """Folder of the runs and the table; runs/experiment-NAME-TASK if not given."""
 
@@ -61,7 +66,7 @@ class RunExperiment:
                     if not self._train(name, seed, folder):
                         console.print("interrupted; the same command goes on from here")
                         return 130
-                    evaluate(folder, self.trials)
+                    evaluate(folder, self.trials, device=self.device, data=self.data)
                 write_table(out, chosen, self.task)
         console.print((out / "table.md").read_text())
         return 0
@@ -73,7 +78,9 @@ class RunExperiment:
             return train_run(replace(load_config(folder), budget=budget), folder, resumed=True)
         except CheckpointError:
             (folder / "config.json").unlink(missing_ok=True)  # killed before its first checkpoint
-        return train_run(replace(preset(self.task, method), seed=seed, budget=budget), folder)
+        config = replace(preset(self.task, method), seed=seed, budget=budget)
+        config = replace(config, device=self.device or config.device, data=str(self.data) if self.data else None)
+        return train_run(config, folder)
 
 
 def collect(folder: Path, methods: tuple[str, ...]) -> dict[str, list[Evaluation]]:
@@ -107,7 +114,8 @@ def write_table(folder: Path, chosen: Experiment, task: str) -> None:
         },
     )
     with atomic_file(folder / "table.md") as temporary:
-        temporary.write_text(table_markdown(chosen, figures, {m: len(f) for m, f in results.items()}, bands))
+        counts = {method: len(found) for method, found in results.items()}
+        temporary.write_text(table_markdown(chosen, figures, counts, bands, PUBLISHED.get(task, {})))
 
 
 def table_markdown(
@@ -115,8 +123,12 @@ def table_markdown(
     figures: Mapping[str, Mapping[str, tuple[float, float]]],
     runs: Mapping[str, int],
     bands: tuple[Band, ...],
+    published: Mapping[str, Mapping[str, float]] | None = None,
 ) -> str:
-    """Rows are methods; SR, εNSR and NR per skill, then the averages and TSR; mean ± spread over seeds."""
+    """Rows are methods; SR, εNSR and NR per skill, then the averages and TSR; mean ± spread over seeds.
+
+    published: the paper's figures, which follow each method's own.
+    """
     skills = [
         key.removeprefix("success_rate/") for key in next(iter(figures.values()), {}) if key.startswith("success_rate/")
     ]
@@ -124,20 +136,34 @@ def table_markdown(
     lines = [f"| {' | '.join(header)} |", f"| {' | '.join(['---', *['---:'] * (len(header) - 1)])} |"]
     for method, row in figures.items():
         cells = [method, str(runs[method])]
-        for skill in skills:
-            own, near, reward = (
-                row[f"{metric}/{skill}"][0] for metric in ("success_rate", "neighbourhood_rate", "normalised_reward")
-            )
-            cells.append(f"{100 * own:.1f} / {100 * near:.1f} / {reward:.2f}")
+        means = {key: mean for key, (mean, _) in row.items()}
+        cells += [_skill_cell(means, skill) for skill in skills]
         for metric in ("success_rate", "transition_rate", "neighbourhood_rate"):
             mean, spread = row[metric]
             cells.append(f"{100 * mean:.1f} ± {100 * spread:.1f}")
         mean, spread = row["normalised_reward"]
         cells.append(f"{mean:.2f} ± {spread:.2f}")
         lines.append(f"| {' | '.join(cells)} |")
+        if published and method in published:
+            lines.append(f"| {' | '.join(_published_cells(published[method], skills))} |")
     verdict = {True: "holds", False: "**does not hold**", None: "not measured yet"}
     lines += ["", *(f"- {band.describe()}: {verdict[band.holds(_means(figures))]}" for band in bands)]
     return "\n".join(lines) + "\n"
+
+
+def _skill_cell(row: Mapping[str, float], skill: str) -> str:
+    """SR, εNSR and NR of one skill; empty where a row has only averages."""
+    if f"success_rate/{skill}" not in row:
+        return ""
+    own, near = (100 * row[f"{metric}/{skill}"] for metric in ("success_rate", "neighbourhood_rate"))
+    return f"{own:.1f} / {near:.1f} / {row[f'normalised_reward/{skill}']:.2f}"
+
+
+def _published_cells(row: Mapping[str, float], skills: list[str]) -> list[str]:
+    """The paper's row."""
+    rates = [f"{100 * row[metric]:.1f}" for metric in ("success_rate", "transition_rate", "neighbourhood_rate")]
+    cells = [*(_skill_cell(row, skill) for skill in skills), *rates, f"{row['normalised_reward']:.2f}"]
+    return ["*paper*", "", *(f"*{cell}*" if cell else "" for cell in cells)]
 
 
 def _figures(found: list[Evaluation]) -> dict[str, tuple[float, float]]:

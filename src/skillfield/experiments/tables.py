@@ -52,12 +52,24 @@ _STARTER = (
     Band("neighbourhood_rate", "full", 0.10, above="sm"),
 )
 
+_BALLPLAY = (
+    Band("success_rate", "full", 0.969),
+    Band("transition_rate", "full", 0.938),
+    Band("neighbourhood_rate", "full", 0.493),
+    *(
+        Band(metric, "full", 0.0, above=other)
+        for other in ("sm", "sm+nsi")
+        for metric in ("success_rate", "transition_rate", "neighbourhood_rate")
+    ),
+)
+"""The paper's figures, and its order."""
+
 EXPERIMENTS: dict[str, Experiment] = {
     "main": Experiment(
         "main",
         "both baselines, plain, with neighbourhood starts, and with the full method",
         ("dm", "dm+nsi", "dm+full", "sm", "sm+nsi", "full"),
-        {"starter": _STARTER},
+        {"starter": _STARTER, "ballplay": _BALLPLAY},
     ),
     "ablation": Experiment(
         "ablation",
