@@ -678,8 +678,9 @@ def test_starts_are_handed_out_in_turn_without_counting(sways: ReferenceMotion, 
     ended = torch.tensor([False, True, False, True, True])
     assert sampler.sample_where(ended).clip[ended].tolist() == [0, 1, 2]
     assert sampler.sample_where(~ended).clip[~ended].tolist() == [3, 4]
+    sampler.sample_where(everyone(5))
     assert sampler.sample_where(ended).qpos[ended, 0].tolist() == [0.0, 1.0, 2.0]  # dry: it begins again
-    for _ in range(29):
+    for _ in range(60):
         sampler.sample_where(~everyone(5))
     assert len(drawn) == 1
     assert sampler.sample_where(ended).frame[ended].tolist() == [100, 101, 102]

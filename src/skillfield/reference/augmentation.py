@@ -25,7 +25,8 @@ __all__ = ["Augmentation", "AugmentedSampler"]
 
 
 _POOL = 256  # starts drawn at once
-_POOL_CALLS = 32  # steps that a pool of one start per environment lasts: twice as long as most need
+_POOL_CALLS = 64  # steps that a pool lasts: drawing asks for two thousand small kernels, however many starts it gives
+_POOL_STARTS = 2  # per environment: one for every 32 steps
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ class AugmentedSampler(StartSampler):
     def sample_where(self, ended: Tensor) -> Starts:
         """The next starts of a pool that is drawn anew every few calls; if it runs dry before, it begins again."""
         if self._pool is None or self._pool_age == _POOL_CALLS:
-            self._pool, self._pool_age = self.draw(len(ended)), 0
+            self._pool, self._pool_age = self.draw(_POOL_STARTS * len(ended)), 0
             self._pool_next = torch.zeros((), dtype=torch.long, device=ended.device)
         self._pool_age += 1
         number = torch.cumsum(ended, 0)  # 1 for the first that ended, 2 for the second, …
