@@ -14,7 +14,7 @@ from skillfield.imitation.termination import Termination
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.ppo import PPO, PPOConfig
 from skillfield.reference import ReferenceMotion, TrackingWeights
-from skillfield.reference.endings import return_frame, returns
+from skillfield.reference.endings import return_exponent, returns
 from skillfield.reference.states import StateKinematics
 
 MakeClip = Callable[..., Clip]
@@ -57,7 +57,7 @@ def both(make_clip: MakeClip, hand_character: Character) -> ReferenceMotion:
 def test_a_motion_that_repeats_itself_goes_on(both: ReferenceMotion, hand_character: Character) -> None:
     """However far it has travelled meanwhile."""
     states, weights = StateKinematics(hand_character), TrackingWeights()
-    _, exponent = return_frame(both, states, weights)
+    exponent = return_exponent(both, states, weights)
     assert exponent[0] < 0.2
     assert exponent[1] > 3.0
     assert returns(both, states, weights).tolist() == [True, False]
@@ -78,7 +78,7 @@ def test_another_clip_of_the_skill_may_show_how_it_goes_on(make_clip: MakeClip, 
     alone = ReferenceMotion([short], hand_character, ("climb",))
     together = ReferenceMotion([short, replace(long, name="long")], hand_character, ("climb",))
     states, weights = StateKinematics(hand_character), TrackingWeights()
-    assert return_frame(together, states, weights)[1][0] < 1e-3 < return_frame(alone, states, weights)[1][0]
+    assert return_exponent(together, states, weights)[0] < 1e-3 < return_exponent(alone, states, weights)[0]
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,16 @@ def bobbing(make_clip: MakeClip, name: str = "bob", ahead: float = 0.6) -> Clip:
     )
 
 
+def lifted(make_clip: MakeClip, height: np.ndarray, skill: str) -> Clip:
+    """The same hand and ball at other heights.  [T]"""
+    clip, frames = bobbing(make_clip, skill, ahead=0.0), len(height)
+    columns: dict[str, Any] = {
+        name: value[:frames].copy() for name, value in vars(clip).items() if isinstance(value, np.ndarray)
+    }
+    columns["root_pos"][:, 2], columns["object_pos"][:, 0, 2] = height, height - 0.5
+    return replace(clip, skill=skill, **columns)
+
+
 def climbing(make_clip: MakeClip) -> Clip:
     """Up and away: never where it was."""
     clip = bobbing(make_clip, "climb")
@@ -133,3 +143,21 @@ def test_another_clip_of_the_skill_may_carry_on(
     motion = ReferenceMotion([replace(short, name="short"), whole], hand_character, ("bob",))
     long = looped(motion, states, TrackingWeights(), 60)
     assert (long.length >= torch.tensor([40 + 60, FRAMES + 60])).all()
+
+
+def test_another_skill_may_show_the_way_back(
+    make_clip: MakeClip, hand_character: Character, states: StateKinematics
+) -> None:
+    """A lift never comes round by itself; a swing passes through its end, and ends where the lift began."""
+    wave = 2.0 - np.cos(np.linspace(0, 2 * np.pi, 80))  # 1 to 3 and back
+    lift, swing = lifted(make_clip, wave[:41], "lift"), lifted(make_clip, wave[20:], "swing")
+    alone = looped(ReferenceMotion([lift], hand_character, ("lift",)), states, TrackingWeights(), 60)
+    assert alone.length.tolist() == [41]
+    both = looped(ReferenceMotion([lift, swing], hand_character, ("lift", "swing")), states, TrackingWeights(), 60)
+    assert both.length[0] >= 41 + 60
+    height = both.kinematics(torch.arange(41, 41 + 60)).key_pos_w[:, 0, 2]
+    down = int(height.argmin())
+    assert height[0] > 2.9
+    assert height[down] < 1.1
+    assert (height[:down].diff() <= 1e-4).all()  # it comes down as the swing does
+    assert height[down:].max() > 1.5  # and is lifted again

@@ -15,7 +15,7 @@ from skillfield.reference.motion import ReferenceMotion
 from skillfield.reference.similarity import similarity_exponent, similarity_features
 from skillfield.reference.states import StateKinematics
 
-__all__ = ["return_frame", "returns"]
+__all__ = ["return_exponent", "returns"]
 
 _APART = 10  # frames: a state is always like the ones just before it
 _VELOCITY = 0.1  # the least weight of velocities: a ball that falls has not returned to where it rose
@@ -25,21 +25,12 @@ clips have 0.02 to 0.05 and the toss 2.8; BallPlay-M's dribbles 0.9 to 1.6, the 
 
 
 @torch.no_grad()
-def return_frame(
-    motion: ReferenceMotion,
-    states: StateKinematics,
-    weights: TrackingWeights,
-    apart: int = _APART,
-    object_velocity: float = _VELOCITY,
-) -> tuple[Tensor, Tensor]:
-    """Where each clip's last state has been before: row of the same skill, and -ln β, after alignment.  [C] each
-
-    apart: frames before the end of a clip that do not count.
-    """
+def return_exponent(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights) -> Tensor:
+    """-ln β of each clip's last state and the most similar earlier one of the same skill, after alignment.  [C]"""
     weights = replace(
         weights,
         velocity=max(weights.velocity, _VELOCITY),
-        object_velocity=max(weights.object_velocity, object_velocity),
+        object_velocity=max(weights.object_velocity, _VELOCITY),
     )
     features = similarity_features(canonical(motion, states), weights, states.layout)
     row = torch.arange(len(motion.qpos), device=motion.device)
@@ -47,11 +38,10 @@ def return_frame(
     last = motion.start + motion.length - 1
     exponent = similarity_exponent(features.rows(last), features)  # [C, N]
     same_skill = motion.skill.unsqueeze(1) == motion.skill[clip]
-    near_an_end = row > last[clip] - apart
-    exponent, best = exponent.masked_fill(~same_skill | near_an_end | ~motion.valid, torch.inf).min(dim=1)
-    return best, exponent
+    near_an_end = row > last[clip] - _APART
+    return exponent.masked_fill(~same_skill | near_an_end | ~motion.valid, torch.inf).amin(dim=1)
 
 
 def returns(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights) -> Tensor:
     """Which clips come back to where they have been, so that they could go on.  [C] bool"""
-    return return_frame(motion, states, weights)[1] < _ALIKE
+    return return_exponent(motion, states, weights) < _ALIKE

@@ -1,8 +1,9 @@
-"""Demonstrations that go on after their last frame, where what they show has come round.
+"""Demonstrations that go on after their last frame, where what they show comes round.
 
-A dribble ends as it was half a second before or more; a shot that is caught again ends with the ball in the hands.
-Such a clip is stitched to itself: after its last frame come masked states, as many as the connection rule asks for,
-and then the frames that followed the earlier state, moved in the plane to where the clip ended. So an episode can run
+A dribble ends as it was half a second before or more; a shot that is caught again ends with the ball in the hands; a
+layup ends with a ball that falls, which the shot shows how to catch. Such a clip is stitched to its own skill, or to
+another one and from there to its own: after its last frame come masked states, as many as the connection rule asks
+for, and then the frames that follow a similar state, moved in the plane to where the clip ended. So an episode can run
 across the end of its clip, and what to do after it is learned instead of left to luck.
 """
 
@@ -11,19 +12,19 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from skillfield.reference.endings import return_frame
+from skillfield.reference.graph import canonical
 from skillfield.reference.kinematics import TrackingWeights
 from skillfield.reference.motion import ReferenceMotion, Tail
-from skillfield.reference.similarity import masked_states
+from skillfield.reference.similarity import masked_states, similarity_exponent, similarity_features
 from skillfield.reference.states import StateKinematics
 
 __all__ = ["looped"]
 
-_APART = 30  # frames: what has come round has been something else in between
-_OBJECT_VELOCITY = 1.0  # a ball that falls past where it rose has not come round
-_ALIKE = 4.605170185988092
-"""-ln β under which a clip is looped: β > 0.01, two masked states at most. BallPlay-M's dribbles have 1.0 to 2.6, the
-shot 3.7, the layup 9.3; the starter's dribbles and hold 0.1 to 0.2, the toss 10.1."""
+_APART = 30  # frames: what has come round has been something else in between, and is worth following for a while
+_VELOCITY, _OBJECT_VELOCITY = 0.1, 1.0  # at least: a ball that falls past where it rose has not come round
+_ALIKE = 6.907755278982137
+"""-ln β under which a clip is stitched: β > 0.001, three masked states at most. To their own skill BallPlay-M's
+dribbles have 1.0 to 2.6, the shot 3.7, the layup 9.3; the layup has 3.4 to the shot's catch, which has 6.7 back."""
 
 
 @torch.no_grad()
@@ -32,36 +33,65 @@ def looped(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWe
 
     Nobody starts in those, and nothing connects to them: they are the same frames again.
     """
-    back, exponent = return_frame(motion, states, weights, _APART, _OBJECT_VELOCITY)
-    loops = _Loops(motion, states, back, masked_states(exponent, 10), exponent < _ALIKE)
-    return motion.followed_by([loops.tail(clip, steps) for clip in range(motion.num_clips)], states)
+    weights = replace(
+        weights,
+        velocity=max(weights.velocity, _VELOCITY),
+        object_velocity=max(weights.object_velocity, _OBJECT_VELOCITY),
+    )
+    features = similarity_features(canonical(motion, states), weights, states.layout)
+    clip = torch.repeat_interleave(torch.arange(motion.num_clips, device=motion.device), motion.length)
+    last = motion.start + motion.length - 1
+    late = torch.arange(len(clip), device=motion.device) > last[clip] - _APART
+    exponent = similarity_exponent(features.rows(last), features).masked_fill(late | ~motion.valid, torch.inf)
+    loops = _Loops(motion, states, exponent, clip)
+    return motion.followed_by([loops.tail(number, steps) for number in range(motion.num_clips)], states)
 
 
 @dataclass(frozen=True)
 class _Loops:
-    """Where each clip goes on after its last frame."""
+    """How clips go on after their last frames."""
 
     motion: ReferenceMotion
     states: StateKinematics
-    back: Tensor  # [C] row whose successors follow
-    masked: Tensor  # [C] states between
-    exists: Tensor  # [C] bool
+    exponent: Tensor  # [C, N] -ln β of each clip's last state and every frame that may follow it
+    clip: Tensor  # [N] of every frame
 
     def tail(self, clip: int, steps: int) -> Tail:
-        """Masked states and the frames after an earlier one, again and again, each time moved to the last end."""
-        motion, layout = self.motion, self.states.layout
-        row = motion.row(*(torch.tensor(value, device=motion.device) for value in (clip, int(motion.length[clip]))))
-        end = Tail(row.reshape(1), motion.qpos[row].unsqueeze(0), motion.qvel[row].unsqueeze(0), torch.tensor([True]))
+        """Masked states and the frames after a similar one, again and again, each time moved to the last end."""
+        motion, layout, skill = self.motion, self.states.layout, _skill_of(self.motion, clip)
+        row = int(motion.start[clip] + motion.length[clip] - 1)
+        end = Tail(self._rows(row, row + 1), motion.qpos[row : row + 1], motion.qvel[row : row + 1], self._yes)
         parts, length = [end.rows(slice(0, 0))], 0
-        while length < steps and self.exists[clip]:
-            back = int(self.back[clip])
-            masked = end.rows([0] * int(self.masked[clip]))
-            clip = int(torch.searchsorted(motion.start, back, right=True)) - 1
-            again = torch.arange(back + 1, int(motion.start[clip] + motion.length[clip]), device=motion.device)
+        while length < steps and (found := self._next(clip, skill)):
+            back, masked = found
+            waiting = end.rows([0] * masked)
+            clip = int(self.clip[back])
+            again = self._rows(back + 1, int(motion.start[clip] + motion.length[clip]))
             place = layout.alignment(motion.qpos[back], end.qpos[0])
             moved = layout.move_in_plane(motion.qpos[again], motion.qvel[again], *place)
             part = Tail(again, *moved, motion.valid[again])
-            parts += [replace(masked, valid=torch.zeros_like(masked.valid)), part]
-            length += len(masked.row) + len(again)
+            parts += [replace(waiting, valid=torch.zeros_like(waiting.valid)), part]
+            length += masked + len(again)
             end = part.rows([-1])
-        return Tail(*(torch.cat([vars(part)[name].to(motion.device) for part in parts]) for name in vars(end)))
+        return Tail(*(torch.cat([vars(part)[name] for part in parts]) for name in vars(end)))
+
+    def _next(self, clip: int, skill: int) -> tuple[int, int] | None:
+        """The frame that follows a clip's end, its own skill's if any is alike, and the masked states before it."""
+        own = self.motion.skill[self.clip] == skill
+        away = _skill_of(self.motion, clip) != skill  # a way round through a third skill would be another skill
+        for frames in (own,) if away else (own, ~own):
+            value, row = self.exponent[clip].masked_fill(~frames, torch.inf).min(dim=0)
+            if value < _ALIKE:
+                return int(row), int(masked_states(value.reshape(1), 10))
+        return None
+
+    @property
+    def _yes(self) -> Tensor:
+        return torch.ones(1, dtype=torch.bool, device=self.motion.device)
+
+    def _rows(self, first: int, last: int) -> Tensor:
+        return torch.arange(first, last, device=self.motion.device)
+
+
+def _skill_of(motion: ReferenceMotion, clip: int) -> int:
+    return int(motion.skill[clip])
