@@ -16,6 +16,7 @@ from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.termination import Termination
 from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion, Starts, TrackingWeights
 from skillfield.simulation import CpuEngine, SimulationState
+from strolling import elsewhere, lifted, motion_of, walker_clip
 
 torch.set_num_threads(1)
 
@@ -190,3 +191,30 @@ def differing() -> Callable[[SimulationState, SimulationState], list[str]]:
         return [name for name, value in vars(a).items() if not torch.equal(value, getattr(b, name))]
 
     return names
+
+
+@pytest.fixture(params=["hand", "walker"])
+def character(request: pytest.FixtureRequest) -> Character:
+    """A gantry with hinges; then a free root with a ball joint."""
+    return request.getfixturevalue({"hand": "hand_character", "walker": "walker"}[request.param])
+
+
+@pytest.fixture(scope="module")
+def strolls(walker: Character) -> ReferenceMotion:
+    """Three skills of the walker, one of them in two clips, recorded at different places and headings."""
+    return motion_of(
+        [
+            walker_clip(12),
+            elsewhere(walker_clip(10, phase=0.4, skill="run"), 1.9, (4.0, -3.0)),
+            elsewhere(walker_clip(9, phase=0.9, skill="run"), -2.2, (-6.0, 1.0)),
+            elsewhere(walker_clip(11, phase=0.2, skill="creep"), 0.7, (2.0, 8.0)),
+        ],
+        walker,
+    )
+
+
+@pytest.fixture
+def sways(make_clip: Callable[..., Clip], hand_character: Character) -> ReferenceMotion:
+    """Three skills of the hand: two alike in other places, and one too high up to be reached from either."""
+    swing = elsewhere(make_clip(24, skill="swing"), 0.0, (3.0, -2.0))
+    return motion_of([make_clip(30), swing, lifted(make_clip(20, skill="soar"), 5.0)], hand_character)
