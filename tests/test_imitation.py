@@ -223,11 +223,13 @@ def test_statistics_per_skill_add_up(make_clip: MakeClip, make_env: MakeEnv) -> 
     assert float(env.take_statistics().steps.sum()) == 0
 
 
+@pytest.mark.parametrize("reward", ["sm", "dm"])
 def test_the_sampler_hears_how_each_episode_went(
-    make_clip: MakeClip, make_env: MakeEnv, begin: Begin, monkeypatch: pytest.MonkeyPatch
+    make_clip: MakeClip, make_env: MakeEnv, begin: Begin, monkeypatch: pytest.MonkeyPatch, reward: Any
 ) -> None:
-    """Perfect episodes are reported with their clip, their start frame and a mean reward of 1, masked steps apart."""
-    env = make_env([make_clip(10), make_clip(12)], puppet=True)
+    """Perfect episodes are reported with their clip, their start frame and 1, masked steps apart, by either reward."""
+    config = EnvConfig(reward=reward, termination=NEVER)
+    env = make_env([make_clip(10), make_clip(12)], puppet=True, config=config)
     follow(env)
     heard: dict[tuple[int, int], float] = {}
 

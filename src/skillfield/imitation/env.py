@@ -254,8 +254,10 @@ class ImitationEnv:
         return ahead.clamp_max(self.config.episode_length)
 
     def _mean_return(self) -> Tensor:
-        """Reward per step of each episode. An early failure counts the steps it never took as worth nothing."""
-        return self._return / self._scorable().clamp_min(1)
+        """Reward per step of each episode, as a share of the best possible, so that every reward asks for hard starts
+        alike. An early failure counts the steps it never took as worth nothing."""
+        best = len(vars(self.config.deepmimic)) if self.config.reward == "dm" else 1
+        return self._return / (best * self._scorable().clamp_min(1))
 
     def _scorable(self) -> Tensor:
         """Steps of each whole episode that have a reference to be compared with.  [E]"""
