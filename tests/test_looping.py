@@ -2,19 +2,25 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from skillfield.api import train_run
 from skillfield.characters import Character
 from skillfield.clips import Clip
+from skillfield.configuration import to_dict
+from skillfield.experiments.run import preset
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.termination import Termination
+from skillfield.learning.training import Budget
 from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion, TrackingWeights
 from skillfield.reference.looping import looped
 from skillfield.reference.states import StateKinematics
+from skillfield.reporting.runs import read_run
 from skillfield.simulation import CpuEngine
 
 MakeClip = Callable[..., Clip]
@@ -161,3 +167,23 @@ def test_another_skill_may_show_the_way_back(
     assert height[down] < 1.1
     assert (height[:down].diff() <= 1e-4).all()  # it comes down as the swing does
     assert height[down:].max() > 1.5  # and is lifted again
+
+
+def test_what_a_run_leaves_for_reports_counts_demonstrated_frames_alone(tmp_path: Path) -> None:
+    """Clips, edges and the record of rewards of a run with loops fit together, and are those of one without."""
+    records = []
+    for end in ("auto", "loop"):
+        config = preset("starter", "sm+stg+stf+ats")
+        ppo = replace(config.ppo, hidden=(8,), horizon=4, minibatch=64, epochs=1)
+        env = replace(config.env, clip_end=end)
+        config = replace(config, num_envs=16, ppo=ppo, env=env, budget=Budget(samples=64), threads=1)
+        train_run(config, tmp_path / end, progress=False)
+        records.append(read_run(tmp_path / end, to_dict(config)))
+    plain, loop = records
+    assert loop.clips == plain.clips
+    assert loop.edges is not None
+    assert plain.edges is not None
+    for ours, theirs in zip(vars(loop.edges).values(), vars(plain.edges).values(), strict=True):
+        assert np.array_equal(ours, theirs)
+    assert loop.mean_reward is not None
+    assert len(loop.mean_reward) == sum(clip.length for clip in loop.clips)

@@ -6,14 +6,12 @@ from typing import Annotated
 
 import tyro
 
-from skillfield.api import env_factory, load_networks
+from skillfield.api import env_factory
 from skillfield.clips import save_clips
 from skillfield.errors import ConfigError, unknown_name
 from skillfield.evaluation.recording import record_clip
+from skillfield.experiments.loading import load_run
 from skillfield.experiments.recordings import task_clips
-from skillfield.experiments.run import load_config
-from skillfield.experiments.shipped import run_folder
-from skillfield.experiments.tasks import task as find_task
 
 __all__ = ["DataRecord"]
 
@@ -43,16 +41,13 @@ class DataRecord:
 
     def run(self) -> int:
         """Record everything, then write everything."""
-        folder = run_folder(self.run_folder)
-        config = load_config(folder)
-        config = replace(config, data=str(self.data)) if self.data else config
-        chosen = find_task(config.task)
+        loaded = load_run(self.run_folder, data=self.data)
+        config, chosen, model = loaded.config, loaded.task, loaded.networks
         for skill in self.skills:
             if skill not in chosen.skills:
                 raise ConfigError(unknown_name("skill", skill, chosen.skills))
         if self.attempts < 1 or self.after < 0:
             raise ConfigError(f"cannot record {self.attempts} attempts, {self.after:g} s after their start")
-        model = load_networks(folder)
         make_env = env_factory(chosen, config, model)
         clips = []
         for demonstration in task_clips(chosen, Path(config.data) if config.data else None):

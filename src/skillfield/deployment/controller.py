@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from skillfield.characters import Character
 from skillfield.errors import ConfigError
+from skillfield.experiments.loading import TrainedRun
 from skillfield.imitation.history import HistoryKind
 from skillfield.imitation.perception import Perception
 from skillfield.learning.networks import ActorCritic
@@ -47,6 +48,12 @@ class Controller(nn.Module):
         joints, bodies = len(character.layout().joint_qpos), len(character.body_names)
         features = 1 + 3 * (bodies - 1 + len(character.object_names)) + joints
         self.window = (history_length, features) if history in ("encoder", "stacked") else None
+
+    @staticmethod
+    def of(run: TrainedRun, character: Character) -> "Controller":
+        """A run's policy, for a character of its task."""
+        env = run.config.env
+        return Controller(character, run.networks, run.task.skills, env.history, env.history_length)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -65,8 +65,8 @@ def export_policy(
     loaded = load_run(run, task=task, data=data)
     for package in ("onnx", "onnxscript", "onnxruntime"):
         _package(package)
-    env, character = loaded.config.env, loaded.task.character()
-    controller = Controller(character, loaded.networks, loaded.task.skills, env.history, env.history_length)
+    character = loaded.task.character()
+    controller = Controller.of(loaded, character)
     spec = spec_with_starts(loaded, character)
     model = spec.compile()
     xml = model_xml(spec, model)

@@ -91,6 +91,4 @@ def load_policy(run: Path | str, *, task: Task | None = None, data: Path | str |
     """
     loaded = load_run(run, task=task, data=data)
     character = loaded.task.character()
-    env = loaded.config.env
-    controller = Controller(character, loaded.networks, loaded.task.skills, env.history, env.history_length)
-    return Policy(controller, spec_with_starts(loaded, character).compile())
+    return Policy(Controller.of(loaded, character), spec_with_starts(loaded, character).compile())

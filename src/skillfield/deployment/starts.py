@@ -22,9 +22,8 @@ def spec_with_starts(run: TrainedRun, character: Character) -> mujoco.MjSpec:
     except ClipError:
         return spec
     drives, may_start = DrivePositions(character.model), motion.start_mask()
-    clip_of_row = torch.repeat_interleave(torch.arange(motion.num_clips), motion.length)
     for number, skill in enumerate(motion.skills):
-        rows = torch.nonzero(may_start & (motion.skill[clip_of_row] == number)).squeeze(1)
+        rows = torch.nonzero(may_start & (motion.skill[motion.clip_of_row] == number)).squeeze(1)
         if len(rows):
             row = rows[0]
             qpos, qvel = motion.qpos[row], motion.qvel[row]

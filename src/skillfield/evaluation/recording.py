@@ -53,11 +53,10 @@ def record_clip(
         raise ConfigError(f"skill '{like.skill}': none of {attempts} attempts from clip '{like.name}' succeeds")
     followed = torch.stack(reward)[:frames].mean(dim=0).masked_fill(~good, -1.0)
     best, kept = int(followed.argmax()), slice(skipped, skipped + frames)
-    clip_ = clip_of_states(
-        env.engine.character, torch.stack(qpos)[kept, best].cpu(), torch.stack(pairs)[kept, best].cpu(), like
-    )
+    states, touching = (torch.stack(column)[kept, best].cpu() for column in (qpos, pairs))
+    recorded = clip_of_states(env.engine.character, states, touching, like)
     first = f"frame {int(frame[best])} of '{like.name}'"
-    return replace(clip_, source=f"recorded from a policy, {after:g} s after {first}")
+    return replace(recorded, source=f"recorded from a policy, {after:g} s after {first}")
 
 
 def clip_of_states(character: Character, qpos: Tensor, pairs: Tensor, like: Clip) -> Clip:

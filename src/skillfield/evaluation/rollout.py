@@ -46,7 +46,11 @@ class Trials:
 
 @torch.no_grad()
 def run_trials(
-    env: ImitationEnv, model: ActorCritic, starts: Starts, steps: int, watch: Callable[[SimulationState], object] = id
+    env: ImitationEnv,
+    model: ActorCritic,
+    starts: Starts,
+    steps: int,
+    watch: Callable[[SimulationState], None] | None = None,
 ) -> Trials:
     """Execute the policy's mean action from the given starts, one per environment, without any reset.
 
@@ -63,7 +67,8 @@ def run_trials(
         alive = alive & ~state.diverged
         if rule.min_root_height is not None:
             alive = alive & (state.body_pos_w[:, root, 2] >= rule.min_root_height)
-        watch(state)
+        if watch is not None:
+            watch(state)
         root_pos_w = state.body_pos_w[:, root].clone()  # an engine may write the next state over this one
         object_pos_w = state.object_pos_w[:, 0].clone() if state.object_pos_w.shape[1] else root_pos_w
         recorded.append((root_pos_w, object_pos_w, state.contact_pairs[:, 0] > 0, alive))

@@ -169,9 +169,9 @@ class ImitationEnv:
     def _lost(self, reward: Tensor, scored: Tensor) -> Tensor:
         """Which environments have followed nothing for too long.  [E] bool"""
         rule = self.config.termination
-        self._silent = torch.where(scored & (reward < rule.lost_reward), self._silent + 1, 0)
         if rule.lost_after is None:
             return torch.zeros_like(scored)
+        self._silent = torch.where(scored & (reward < rule.lost_reward), self._silent + 1, 0)
         return self._silent >= rule.lost_after + self.masked
 
     def _fill_masked(self, reward: Tensor, scored: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ class History:
     def __init__(self, motion: ReferenceMotion, character: Character, envs: int, length: int) -> None:
         self._motion, self._length = motion, length
         self.reference = reference_features(motion, character)
-        self._clip = torch.repeat_interleave(torch.arange(motion.num_clips, device=motion.device), motion.length)
+        self._clip = motion.clip_of_row
         self._before = torch.arange(-length, 0, device=motion.device)
         self.window = torch.zeros(envs, length, self.reference.shape[1], device=motion.device)
 

@@ -131,7 +131,7 @@ def _pretrain(encoder: HistoryEncoder, history: History, motion: ReferenceMotion
     encoder.mean.copy_(reference.mean(0))
     encoder.spread.copy_(reference.std(0).clamp_min(0.02))
     scaled = (reference - encoder.mean) / encoder.spread
-    clip = torch.repeat_interleave(torch.arange(motion.num_clips, device=motion.device), motion.length)
+    clip = motion.clip_of_row
     rows = torch.nonzero(motion.start_mask()).squeeze(1)
     last = motion.start[clip] + motion.length[clip] - 1
     condition = torch.eye(len(motion.skills), device=motion.device)[motion.skill[clip]]

@@ -33,7 +33,7 @@ class AdaptiveSampling:
         self._motion, self._rate = motion, rate
         self._frame_sharpness, self._skill_sharpness = frame_sharpness, skill_sharpness
         self._possible = motion.start_mask()
-        self._clip = torch.repeat_interleave(torch.arange(motion.num_clips, device=motion.device), motion.length)
+        self._clip = motion.clip_of_row
         self.mean_reward = torch.zeros(len(self._clip), device=motion.device)  # [N] a frame never tried counts as 0
         self._cumulative: Tensor | None = None
 

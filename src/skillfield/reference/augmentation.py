@@ -4,7 +4,7 @@ With every switch off this is reference state initialisation: a skill, a clip an
 Shape letters: n episodes, Q, D as in MuJoCo.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ __all__ = ["Augmentation", "AugmentedSampler"]
 
 
 _POOL = 256  # starts drawn at once
-_POOL_CALLS = 64  # steps that a pool lasts: drawing asks for two thousand small kernels, however many starts it gives
+_POOL_CALLS = 64  # steps that a pool lasts: drawing asks for 1,700 small kernels, however many starts it gives
 _POOL_STARTS = 2  # per environment: one for every 32 steps
 
 
@@ -81,11 +81,7 @@ class AugmentedSampler(StartSampler):
         self, motion: ReferenceMotion, character: Character, weights: TrackingWeights, config: Augmentation
     ) -> None:
         self.motion, self.config = motion, config
-        weights = replace(
-            weights,
-            velocity=max(weights.velocity, config.velocity),
-            object_velocity=max(weights.object_velocity, config.velocity),
-        )
+        weights = weights.at_least(config.velocity, config.velocity)
         self._drawn: Starts | None = None
         self._pool: Starts | None = None
         self._pool_age = 0

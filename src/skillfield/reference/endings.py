@@ -4,8 +4,6 @@ A dribble or a hold goes on: its last state has been seen before, and whatever f
 is over. A learner may expect future reward after the end of the one, and none after the end of the other.
 """
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
@@ -27,14 +25,10 @@ clips have 0.02 to 0.05 and the toss 2.8; BallPlay-M's dribbles 0.9 to 1.6, the 
 @torch.no_grad()
 def return_exponent(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights) -> Tensor:
     """-ln β of each clip's last state and the most similar earlier one of the same skill, after alignment.  [C]"""
-    weights = replace(
-        weights,
-        velocity=max(weights.velocity, _VELOCITY),
-        object_velocity=max(weights.object_velocity, _VELOCITY),
-    )
+    weights = weights.at_least(_VELOCITY, _VELOCITY)
     features = similarity_features(canonical(motion, states), weights, states.layout)
     row = torch.arange(len(motion.qpos), device=motion.device)
-    clip = torch.repeat_interleave(torch.arange(motion.num_clips, device=motion.device), motion.length)
+    clip = motion.clip_of_row
     last = motion.start + motion.length - 1
     exponent = similarity_exponent(features.rows(last), features)  # [C, N]
     same_skill = motion.skill.unsqueeze(1) == motion.skill[clip]

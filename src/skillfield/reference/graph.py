@@ -51,7 +51,7 @@ def build_graph(
     everything = torch.arange(len(motion.qpos), device=motion.device)
     features = similarity_features(canonical(motion, states), weights, states.layout)
     possible = motion.start_mask()
-    clip_of_row = torch.repeat_interleave(torch.arange(motion.num_clips, device=motion.device), motion.length)
+    clip_of_row = motion.clip_of_row
     skill_of_row = motion.skill[clip_of_row]
     limit = -torch.log(torch.tensor(threshold)).item()
     sources, targets, exponents, counts = [], [], [], []

@@ -4,7 +4,7 @@ Pure functions of tensors. Leading axes broadcast, so the same code compares E s
 Shape letters: B key bodies, R rotational degrees of freedom, J joint degrees of freedom, O objects.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -51,6 +51,14 @@ class TrackingWeights:
     """λ^orv."""
     relative: float = 20.0
     """λ^rel: vectors from the object to each key body."""
+
+    def at_least(self, velocity: float, object_velocity: float) -> "TrackingWeights":
+        """The same, in which velocities count at least so much: without them a falling ball is like a rising one."""
+        return replace(
+            self,
+            velocity=max(self.velocity, velocity),
+            object_velocity=max(self.object_velocity, object_velocity),
+        )
 
 
 def tracking_error(term: str, state: Kinematics, reference: Kinematics, layout: Layout) -> Tensor:

@@ -33,18 +33,13 @@ def looped(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWe
 
     Nobody starts in those, and nothing connects to them: they are the same frames again.
     """
-    weights = replace(
-        weights,
-        velocity=max(weights.velocity, _VELOCITY),
-        object_velocity=max(weights.object_velocity, _OBJECT_VELOCITY),
-    )
+    weights = weights.at_least(_VELOCITY, _OBJECT_VELOCITY)
     features = similarity_features(canonical(motion, states), weights, states.layout)
-    clip = torch.repeat_interleave(torch.arange(motion.num_clips, device=motion.device), motion.length)
     last = motion.start + motion.length - 1
-    late = torch.arange(len(clip), device=motion.device) > last[clip] - _APART
+    late = torch.arange(len(motion.qpos), device=motion.device) > last[motion.clip_of_row] - _APART
     exponent = similarity_exponent(features.rows(last), features).masked_fill(late | ~motion.valid, torch.inf)
-    loops = _Loops(motion, states, exponent, clip)
-    return motion.followed_by([loops.tail(number, steps) for number in range(motion.num_clips)], states)
+    loops = _Loops(motion, states, exponent)
+    return motion.followed_by([loops.tail(clip, steps) for clip in range(motion.num_clips)], states)
 
 
 @dataclass(frozen=True)
@@ -54,44 +49,35 @@ class _Loops:
     motion: ReferenceMotion
     states: StateKinematics
     exponent: Tensor  # [C, N] -ln β of each clip's last state and every frame that may follow it
-    clip: Tensor  # [N] of every frame
 
     def tail(self, clip: int, steps: int) -> Tail:
         """Masked states and the frames after a similar one, again and again, each time moved to the last end."""
-        motion, layout, skill = self.motion, self.states.layout, _skill_of(self.motion, clip)
-        row = int(motion.start[clip] + motion.length[clip] - 1)
-        end = Tail(self._rows(row, row + 1), motion.qpos[row : row + 1], motion.qvel[row : row + 1], self._yes)
+        motion, layout, skill = self.motion, self.states.layout, int(self.motion.skill[clip])
+        end = motion.frames(self._up_to_the_end(clip, int(motion.length[clip]) - 1))
         parts, length = [end.rows(slice(0, 0))], 0
         while length < steps and (found := self._next(clip, skill)):
             back, masked = found
             waiting = end.rows([0] * masked)
-            clip = int(self.clip[back])
-            again = self._rows(back + 1, int(motion.start[clip] + motion.length[clip]))
+            clip = int(motion.clip_of_row[back])
+            again = motion.frames(self._up_to_the_end(clip, back + 1 - int(motion.start[clip])))
             place = layout.alignment(motion.qpos[back], end.qpos[0])
-            moved = layout.move_in_plane(motion.qpos[again], motion.qvel[again], *place)
-            part = Tail(again, *moved, motion.valid[again])
-            parts += [replace(waiting, valid=torch.zeros_like(waiting.valid)), part]
-            length += masked + len(again)
-            end = part.rows([-1])
+            qpos, qvel = layout.move_in_plane(again.qpos, again.qvel, *place)
+            parts += [replace(waiting, valid=torch.zeros_like(waiting.valid)), replace(again, qpos=qpos, qvel=qvel)]
+            length += masked + len(again.row)
+            end = parts[-1].rows([-1])
         return Tail(*(torch.cat([vars(part)[name] for part in parts]) for name in vars(end)))
 
     def _next(self, clip: int, skill: int) -> tuple[int, int] | None:
         """The frame that follows a clip's end, its own skill's if any is alike, and the masked states before it."""
-        own = self.motion.skill[self.clip] == skill
-        away = _skill_of(self.motion, clip) != skill  # a way round through a third skill would be another skill
+        own = self.motion.skill[self.motion.clip_of_row] == skill
+        away = int(self.motion.skill[clip]) != skill  # a way round through a third skill would be another skill
         for frames in (own,) if away else (own, ~own):
             value, row = self.exponent[clip].masked_fill(~frames, torch.inf).min(dim=0)
             if value < _ALIKE:
                 return int(row), int(masked_states(value.reshape(1), 10))
         return None
 
-    @property
-    def _yes(self) -> Tensor:
-        return torch.ones(1, dtype=torch.bool, device=self.motion.device)
-
-    def _rows(self, first: int, last: int) -> Tensor:
-        return torch.arange(first, last, device=self.motion.device)
-
-
-def _skill_of(motion: ReferenceMotion, clip: int) -> int:
-    return int(motion.skill[clip])
+    def _up_to_the_end(self, clip: int, frame: int) -> Tensor:
+        """Rows of a clip from a frame on."""
+        start = int(self.motion.start[clip])
+        return torch.arange(start + frame, start + int(self.motion.length[clip]), device=self.motion.device)

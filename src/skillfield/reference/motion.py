@@ -33,9 +33,9 @@ _MAX_ROOT_ERROR = 0.05
 
 @dataclass(frozen=True)
 class Tail:
-    """Frames that follow a clip's last one and repeat earlier ones elsewhere in the plane."""
+    """Frames in a row: as demonstrated, or moved in the plane to follow a clip's last one."""
 
-    row: Tensor  # [n] frames of the motion that they repeat
+    row: Tensor  # [n] which frames of the motion they are, or repeat
     qpos: Tensor  # [n, Q]
     qvel: Tensor  # [n, D]
     valid: Tensor  # [n] bool: False on masked states
@@ -88,7 +88,7 @@ class ReferenceMotion:
         self.demonstrated = torch.ones_like(self.valid)  # [N] False on frames that only follow a clip
         self.length = torch.tensor(lengths, device=device)  # [C]
         self.skill = torch.tensor([skills.index(clip.skill) for clip in clips], device=device)  # [C]
-        self.start = torch.cumsum(self.length, 0) - self.length  # [C] row of each clip's first frame
+        self._number_rows()
         key = character.key_body_index
         things = slice(len(character.body_ids), None)
         kinematics = Kinematics(
@@ -110,6 +110,14 @@ class ReferenceMotion:
         """How many demonstrations there are."""
         return len(self.names)
 
+    def _number_rows(self) -> None:
+        self.start = torch.cumsum(self.length, 0) - self.length  # [C] row of each clip's first frame
+        self.clip_of_row = torch.repeat_interleave(torch.arange(self.num_clips, device=self.device), self.length)  # [N]
+
+    def frames(self, rows: Tensor) -> "Tail":
+        """Some frames as they were demonstrated.  [n]"""
+        return Tail(rows, self.qpos[rows], self.qvel[rows], self.valid[rows])
+
     def row(self, clip: Tensor, frame: Tensor) -> Tensor:
         """Row of a frame; a number past the clip's end is its last frame."""
         return self.start[clip] + torch.minimum(frame, self.length[clip] - 1)
@@ -127,15 +135,14 @@ class ReferenceMotion:
 
     def demonstrated_length(self) -> Tensor:
         """Frames of each clip that were demonstrated.  [C]"""
-        clip = torch.repeat_interleave(torch.arange(self.num_clips, device=self.device), self.length)
-        return torch.zeros_like(self.length).index_add_(0, clip, self.demonstrated.long())
+        return torch.zeros_like(self.length).index_add_(0, self.clip_of_row, self.demonstrated.long())
 
     def followed_by(self, tails: Sequence[Tail], states: Callable[[Tensor, Tensor], Kinematics]) -> "ReferenceMotion":
         """The same clips, each followed by more frames.  tails: one for each clip."""
         device, own = self.device, torch.arange(len(self.qpos), device=self.device)
         parts: list[Tail] = []
         for rows, tail in zip(own.split(self.length.tolist()), tails, strict=True):
-            parts += [Tail(rows, self.qpos[rows], self.qvel[rows], self.valid[rows]), tail]
+            parts += [self.frames(rows), tail]
         every = Tail(*(torch.cat([vars(part)[name] for part in parts]) for name in vars(parts[0])))
         lengths = torch.tensor([len(part.row) for part in parts], device=device)
         result = copy.copy(self)
@@ -143,7 +150,7 @@ class ReferenceMotion:
         result.qpos, result.qvel, result.valid = every.qpos, every.qvel, every.valid
         result.contact_pairs = self.contact_pairs[every.row]
         result.length = lengths.reshape(-1, 2).sum(dim=1)
-        result.start = torch.cumsum(result.length, 0) - result.length
+        result._number_rows()
         result._table = torch.cat([field.flatten(1) for field in states(every.qpos, every.qvel)], dim=1)
         result._table[result.demonstrated] = self._table
         return result

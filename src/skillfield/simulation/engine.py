@@ -40,6 +40,37 @@ class SimulationState:
     contact_pairs: Tensor  # [E, K] 1 where the groups of the pair touch
     diverged: Tensor  # [E] bool: the last step blew this world up; it holds its state from before that step
 
+    @staticmethod
+    def of_poses(
+        bodies: int,
+        pos: Tensor,
+        quat: Tensor,
+        lin_vel: Tensor,
+        ang_vel: Tensor,
+        *,
+        qpos: Tensor,
+        qvel: Tensor,
+        contact_force_w: Tensor,
+        contact_pairs: Tensor,
+        diverged: Tensor,
+    ) -> "SimulationState":
+        """From poses and velocities of all bodies and, after the first so many, all objects.  [E, B + O, …]"""
+        return SimulationState(
+            qpos=qpos,
+            qvel=qvel,
+            body_pos_w=pos[:, :bodies],
+            body_quat_w=quat[:, :bodies],
+            body_lin_vel_w=lin_vel[:, :bodies],
+            body_ang_vel_w=ang_vel[:, :bodies],
+            object_pos_w=pos[:, bodies:],
+            object_quat_w=quat[:, bodies:],
+            object_lin_vel_w=lin_vel[:, bodies:],
+            object_ang_vel_w=ang_vel[:, bodies:],
+            contact_force_w=contact_force_w,
+            contact_pairs=contact_pairs,
+            diverged=diverged,
+        )
+
     def rows(self, envs: Tensor) -> "SimulationState":
         """The same state for a few worlds only."""
         return SimulationState(**{name: value[envs] for name, value in vars(self).items()})

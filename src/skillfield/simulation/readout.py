@@ -37,7 +37,6 @@ class MujocoReadout:
         diverged: Tensor,  # [E] bool
     ) -> SimulationState:
         """The same by the character's names; slices of what is given where they can be."""
-        bodies = self._num_bodies
         pos, quat, spatial = (array[:, self._rows] for array in (xpos, xquat, cvel))
         ang_vel, com_vel = spatial[..., :3], spatial[..., 3:]
         lin_vel = com_vel + torch.linalg.cross(ang_vel, pos - subtree_com[:, self._tree])
@@ -45,17 +44,14 @@ class MujocoReadout:
             (sensordata[:, columns].amax(dim=1) > 0).float() if columns else sensordata.new_zeros(sensordata.shape[0])
             for columns in self._pair_columns
         ]
-        return SimulationState(
+        return SimulationState.of_poses(
+            self._num_bodies,
+            pos,
+            quat,
+            lin_vel,
+            ang_vel,
             qpos=qpos,
             qvel=qvel,
-            body_pos_w=pos[:, :bodies],
-            body_quat_w=quat[:, :bodies],
-            body_lin_vel_w=lin_vel[:, :bodies],
-            body_ang_vel_w=ang_vel[:, :bodies],
-            object_pos_w=pos[:, bodies:],
-            object_quat_w=quat[:, bodies:],
-            object_lin_vel_w=lin_vel[:, bodies:],
-            object_ang_vel_w=ang_vel[:, bodies:],
             # The sensor's normal points away from its body, so it reports the force that the body exerts.
             contact_force_w=-sensordata[:, self._force_columns].unflatten(1, (-1, 3)),
             contact_pairs=torch.stack(pairs, dim=1),

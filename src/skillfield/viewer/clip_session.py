@@ -1,7 +1,7 @@
 """Clips alone, without simulation: play them, scrub them, and go along the edges of the stitched graph over them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -41,10 +41,8 @@ class ClipSession:
         self.character = character
         self.motion = ReferenceMotion(clips, character, skills)
         self._layout = character.layout()
-        config, weights = Augmentation(), weights or TrackingWeights()
-        weights = replace(weights, velocity=0.1, object_velocity=0.1)  # as the shipped tasks compare states
-        self._graph = build_graph(self.motion, StateKinematics(character), weights, config.threshold)
-        self._clip_of_row = torch.repeat_interleave(torch.arange(self.motion.num_clips), self.motion.length)
+        weights = (weights or TrackingWeights()).at_least(0.1, 0.1)  # as the shipped tasks compare states
+        self._graph = build_graph(self.motion, StateKinematics(character), weights, Augmentation().threshold)
         self.paused, self.speed, self.num_steps = False, 1.0, 0
         self.clip, self.frame = 0, 0
         self._edge: Edge | None = None
@@ -160,5 +158,5 @@ class ClipSession:
         return int(self.motion.start[clip]) + frame
 
     def _place(self, row: torch.Tensor) -> tuple[int, int]:
-        clip = int(self._clip_of_row[row])
+        clip = int(self.motion.clip_of_row[row])
         return clip, int(row - self.motion.start[clip])

@@ -4,8 +4,6 @@ A clip was recorded somewhere; a character that has run for a minute is somewher
 is moved in the ground plane so that its frame stands where the character stands and heads where it heads.
 """
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
@@ -29,14 +27,9 @@ class Following:
     def __init__(self, motion: ReferenceMotion, character: Character, weights: TrackingWeights) -> None:
         self.motion, self.layout = motion, character.layout()
         self._states = StateKinematics(character)
-        self._weights = replace(
-            weights,
-            velocity=max(weights.velocity, _VELOCITY),
-            object_velocity=max(weights.object_velocity, _VELOCITY),
-        )
+        self._weights = weights.at_least(_VELOCITY, _VELOCITY)
         self._features = similarity_features(canonical(motion, self._states), self._weights, self.layout)
-        clip = torch.repeat_interleave(torch.arange(motion.num_clips), motion.length)
-        self._skill_of_row, self._clip_of_row = motion.skill[clip], clip
+        self._skill_of_row = motion.skill[motion.clip_of_row]
         self._possible = motion.start_mask()
         self.stay()
 
@@ -52,7 +45,7 @@ class Following:
         mine = similarity_features(home, self._weights, self.layout)
         rows = torch.nonzero((self._skill_of_row == skill) & self._possible).squeeze(1)
         row = rows[int(similarity_exponent(mine, self._features.rows(rows))[0].argmin())]
-        clip = int(self._clip_of_row[row])
+        clip = int(self.motion.clip_of_row[row])
         return clip, int(row - self.motion.start[clip])
 
     def bring(self, clip: int, frame: int, qpos: Tensor) -> None:

@@ -6,14 +6,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from skillfield.api import env_factory, load_networks
+from skillfield.api import env_factory
 from skillfield.characters import character as find_character
 from skillfield.clips import load_clip, load_clips
 from skillfield.errors import CheckpointError, ClipError
-from skillfield.experiments.run import load_config
-from skillfield.experiments.shipped import run_folder, shipped_policies
+from skillfield.experiments.loading import load_run
+from skillfield.experiments.shipped import shipped_policies
 from skillfield.experiments.tasks import TASKS
-from skillfield.experiments.tasks import task as find_task
 from skillfield.viewer.clip_page import ClipPage
 from skillfield.viewer.clip_session import ClipSession
 from skillfield.viewer.loop import Loop
@@ -72,12 +71,10 @@ def policy_session(run: Path | str, data: Path | None = None) -> tuple[Session, 
         raise CheckpointError(
             f"no policy of task '{run}' is shipped: give the folder of a run (skillfield train {run} makes one)"
         )
-    folder = run_folder(run)
-    config = load_config(folder)
-    config = replace(config, threads=1, data=config.data if data is None else str(data))
-    chosen, model = find_task(config.task), load_networks(folder)
-    session = Session(env_factory(chosen, config, model)(1), model)
-    return session, f"**{named(config.task)}**  ·  {config.method}  ·  {folder.name}"
+    loaded = load_run(run, data=data)
+    config = replace(loaded.config, threads=1)
+    session = Session(env_factory(loaded.task, config, loaded.networks)(1), loaded.networks)
+    return session, f"**{named(config.task)}**  ·  {config.method}  ·  {loaded.folder.name}"
 
 
 def policy_viewer(

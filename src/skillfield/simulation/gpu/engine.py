@@ -171,18 +171,14 @@ class WarpEngine(Engine):
 
     def _views(self) -> SimulationState:
         pos, quat, lin_vel, ang_vel, force, pairs = self._readout.tensors()
-        bodies = len(self.character.body_ids)
-        return SimulationState(
+        return SimulationState.of_poses(
+            len(self.character.body_ids),
+            pos,
+            quat,
+            lin_vel,
+            ang_vel,
             qpos=self._qpos,
             qvel=self._qvel,
-            body_pos_w=pos[:, :bodies],
-            body_quat_w=quat[:, :bodies],
-            body_lin_vel_w=lin_vel[:, :bodies],
-            body_ang_vel_w=ang_vel[:, :bodies],
-            object_pos_w=pos[:, bodies:],
-            object_quat_w=quat[:, bodies:],
-            object_lin_vel_w=lin_vel[:, bodies:],
-            object_ang_vel_w=ang_vel[:, bodies:],
             contact_force_w=force,
             contact_pairs=pairs,
             diverged=wp.to_torch(self._broken),
