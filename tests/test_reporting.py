@@ -223,8 +223,12 @@ def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path: Path) ->
     assert [entry["samples"] for entry in read_metrics(tmp_path / METRICS_FILE)] == [10, 20, 25]
 
 
-def test_tensorboard_forgets_with_the_file(tmp_path: Path) -> None:
+def test_tensorboard_forgets_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.summary.writer import event_file_writer
+
+    # Files of one second are read in the order of a number without leading zeros, so it must not get to ten here.
+    monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
 
     for start in (0, 20):
         with MetricsLog(tmp_path) as log:
