@@ -177,7 +177,15 @@ def begin() -> Callable[..., None]:
         clips, frames = torch.tensor(clip), torch.tensor(frame)
         row = env.motion.row(clips, frames)
         waits = torch.tensor(masked) if masked is not None else torch.zeros_like(row)
-        starts = Starts(env.motion.qpos[row], env.motion.qvel[row], clips, frames, waits, row)
+        starts = Starts(
+            env.motion.qpos[row],
+            env.motion.qvel[row],
+            clips,
+            frames,
+            waits,
+            row,
+            torch.zeros_like(row, dtype=torch.bool),
+        )
         env.start(torch.arange(env.num_envs), starts)
 
     return start

@@ -11,7 +11,7 @@ import skillfield.errors
 SOURCE = Path(skillfield.errors.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py"))
 
-LEAVES = frozenset({"configuration", "errors", "files", "rotations"})
+LEAVES = frozenset({"configuration", "errors", "files", "recorded", "rotations"})
 """Modules without a room, which everyone may import."""
 
 LEVELS = (

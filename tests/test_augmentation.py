@@ -185,19 +185,24 @@ def test_starts_are_handed_out_in_turn_without_counting(sways: ReferenceMotion, 
 
     def draw(count: int) -> Starts:
         rows = torch.arange(count) + 100 * len(drawn)
-        drawn.append(Starts(rows.unsqueeze(1).float(), rows.unsqueeze(1).float(), rows, rows, rows, rows))
+        state = rows.unsqueeze(1).float()
+        drawn.append(Starts(state, state.clone(), rows, rows.clone(), rows.clone(), rows.clone(), rows > 0))
         return drawn[-1]
+
+    def give(ended: Tensor) -> Starts:
+        sampler.prepare(len(ended))
+        return sampler.sample_where(ended)
 
     sampler.draw = draw  # type: ignore[method-assign]
     ended = torch.tensor([False, True, False, True, True])
-    assert sampler.sample_where(ended).clip[ended].tolist() == [0, 1, 2]
-    assert sampler.sample_where(~ended).clip[~ended].tolist() == [3, 4]
-    sampler.sample_where(everyone(5))
-    assert sampler.sample_where(ended).qpos[ended, 0].tolist() == [0.0, 1.0, 2.0]  # dry: it begins again
+    assert give(ended).clip[ended].tolist() == [0, 1, 2]
+    assert give(~ended).clip[~ended].tolist() == [3, 4]
+    give(everyone(5))
+    assert give(ended).qpos[ended, 0].tolist() == [0.0, 1.0, 2.0]  # dry: it begins again
     for _ in range(60):
-        sampler.sample_where(~everyone(5))
+        give(~everyone(5))
     assert len(drawn) == 1
-    assert sampler.sample_where(ended).frame[ended].tolist() == [100, 101, 102]
+    assert give(ended).frame[ended].tolist() == [100, 101, 102]
 
 
 @pytest.mark.parametrize("given", [0, 10, 256])

@@ -88,7 +88,7 @@ def test_every_skill_acts_as_in_the_environment(
     policy = sf.load_policy("starter")
     plain = PlainWorlds(policy.model, policy.substeps, [policy.start(skill) for skill in skills])
     assert env.history is not None
-    memory = {"history": np.zeros_like(env.history.window), "first": np.ones(len(skills), dtype=bool)}
+    memory = {"history": np.zeros_like(env.history.window()), "first": np.ones(len(skills), dtype=bool)}
     condition = np.eye(len(skills), dtype=np.float32)
     worst = 0.0
     for _ in range(STEPS):
@@ -98,7 +98,7 @@ def test_every_skill_acts_as_in_the_environment(
         targets = env._actions.targets(action, env.engine.state.qpos)
         env.advance(action)
         plain.step(targets)
-        worst = max(worst, greatest((found, targets), (memory["history"], env.history.window)))
+        worst = max(worst, greatest((found, targets), (memory["history"], env.history.window())))
         assert np.array_equal(plain.arrays()["qpos"], env.engine.state.qpos.numpy())
     assert worst < 1e-5
 

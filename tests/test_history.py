@@ -75,7 +75,7 @@ def test_the_past_begins_as_the_demonstration_does(
     """After a reset the window holds the frames before the start, oldest first, without the start frame itself."""
     env = remembering([make_clip(40)], hand_character)
     begin(env, [0, 0], [20, 5])
-    window, reference = memory(env).window, memory(env).reference
+    window, reference = memory(env).window(), memory(env).reference
     assert torch.equal(window[0], reference[8:20])
     assert torch.equal(window[1, -5:], reference[0:5])
 
@@ -86,7 +86,7 @@ def test_before_the_first_frame_there_is_the_first_frame(
     """A clip that has just begun has always been where it begins; never the frames of the clip before it."""
     env = remembering([make_clip(20), make_clip(20, skill="swing")], hand_character)
     begin(env, [1, 1], [0, 3])
-    window, reference = memory(env).window, memory(env).reference
+    window, reference = memory(env).window(), memory(env).reference
     assert torch.equal(window[0], reference[20].expand(LENGTH, -1))
     assert torch.equal(window[1], torch.cat((reference[20].expand(LENGTH - 3, -1), reference[20:23])))
 
@@ -97,12 +97,12 @@ def test_the_present_becomes_the_past_with_the_next_step(
     """After three steps the last three frames are the states before each of them; the present one is not there yet."""
     env = remembering([make_clip(40)], hand_character)
     begin(env, [0, 0], [20, 25])
-    before = memory(env).window.clone()
+    before = memory(env).window().clone()
     states = []
     for _ in range(3):
         states.append(seen(env.engine))
         env.step(torch.randn(2, env.num_actions))
-    window = memory(env).window
+    window = memory(env).window()
     assert torch.equal(window[:, -3:], torch.stack(states, dim=1))
     assert torch.equal(window[:, :-3], before[:, 3:])
     assert not torch.equal(window[:, -1], seen(env.engine))
@@ -116,7 +116,7 @@ def test_a_start_from_another_skill_remembers_that_skill(make_clip: MakeClip, ha
     env.start(torch.arange(40), starts)
     reference = memory(env).reference
     before = torch.maximum(starts.past_row - 1, env.motion.start[1 - starts.clip])
-    assert torch.equal(memory(env).window[:, -1], reference[before])
+    assert torch.equal(memory(env).window()[:, -1], reference[before])
 
 
 def test_a_finished_episode_leaves_no_memory(make_clip: MakeClip, hand_character: Character, begin: Begin) -> None:
@@ -126,8 +126,8 @@ def test_a_finished_episode_leaves_no_memory(make_clip: MakeClip, hand_character
     env.step(torch.randn(2, env.num_actions))
     fresh = memory(env).past_of(env.motion.row(env.clip, env.frame))
     assert env.progress.tolist() == [0, 1]
-    assert torch.equal(memory(env).window[0], fresh[0])
-    assert not torch.equal(memory(env).window[1], fresh[1])
+    assert torch.equal(memory(env).window()[0], fresh[0])
+    assert not torch.equal(memory(env).window()[1], fresh[1])
 
 
 def test_a_demonstration_and_the_engine_show_the_same_features(
@@ -180,7 +180,7 @@ def test_the_observation_grows_by_what_is_remembered(
     assert torch.equal(observation[:, : plain.observation_size], plain.observe())
     assert not observation.requires_grad
     if kind == "stacked":
-        assert torch.equal(observation[:, plain.observation_size :], memory(env).window.flatten(1))
+        assert torch.equal(observation[:, plain.observation_size :], memory(env).window().flatten(1))
     assert env.step(torch.zeros(2, env.num_actions)).observation.shape == observation.shape
 
 

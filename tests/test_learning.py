@@ -16,7 +16,8 @@ from skillfield.imitation import EnvConfig, StepResult
 from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume, save_checkpoint
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.normalisation import RunningNormaliser, ValueScale
-from skillfield.learning.ppo import PPO, PPOConfig, advantages, clipped_objective, normalised_within
+from skillfield.learning.ppo import PPO, PPOConfig
+from skillfield.learning.rollout import advantages, clipped_objective, normalised_within
 from skillfield.learning.training import Budget, TrainingStatus, train_loop
 
 SKILLS = starter().skills

@@ -12,7 +12,8 @@ from torch import Tensor
 from skillfield.clips import Clip
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.learning.networks import ActorCritic
-from skillfield.learning.ppo import PPO, PPOConfig, Rollout
+from skillfield.learning.ppo import PPO, PPOConfig
+from skillfield.learning.rollout import Rollout
 from strolling import NEVER, follow_first_clip, missing
 
 MakeClip = Callable[..., Clip]
@@ -99,6 +100,7 @@ def rollout_with_masks() -> Rollout:
     trained[:2, :4] = False
     action = torch.randn(6, 8, 2)
     values = {
+        "raw": torch.zeros(6, 8, 3),
         "observation": torch.randn(6, 8, 3),
         "action": action,
         "log_prob": -0.5 * action.square().sum(-1),

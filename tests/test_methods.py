@@ -22,7 +22,8 @@ from skillfield.experiments.tasks import task as task_named
 from skillfield.imitation import EnvConfig
 from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume, save_checkpoint
 from skillfield.learning.networks import ActorCritic
-from skillfield.learning.ppo import PPO, PPOConfig, Rollout
+from skillfield.learning.ppo import PPO, PPOConfig
+from skillfield.learning.rollout import Rollout
 from skillfield.learning.training import Budget
 
 SKILLS = starter().skills
@@ -144,7 +145,11 @@ def test_a_learned_spread_is_part_of_a_checkpoint(tmp_path: Path) -> None:
     save_checkpoint(tmp_path, learner, Counters(128, 1), config.identity(SKILLS))
     model, _ = load_model(latest_checkpoint(tmp_path))
     seen = torch.randn(7, learner.env.observation_size)
-    for ours, theirs in zip(learner.model.distribution(seen, 0.5), model.distribution(seen, 0.5), strict=True):
+    for ours, theirs in zip(
+        learner.model.distribution(seen, torch.tensor(0.5).log()),
+        model.distribution(seen, torch.tensor(0.5).log()),
+        strict=True,
+    ):
         assert torch.equal(ours, theirs)
     assert model.act(seen).shape == (7, learner.env.num_actions)
 
@@ -172,16 +177,16 @@ def test_a_learned_spread_stays_within_its_limits() -> None:
     """log σ starts at its initial value and is never more than 0.1 under or 1.1 above it, whatever is seen."""
     model = ActorCritic(4, 2, (8,), learned_spread=0.055)
     start = math.log(0.055)
-    _, log_sigma = model.distribution(torch.zeros(1, 4), 0.5)
+    _, log_sigma = model.distribution(torch.zeros(1, 4), torch.tensor(0.5).log())
     assert float((log_sigma - start).abs().max()) < 0.1
-    _, extreme = model.distribution(1e4 * torch.randn(500, 4), 0.5)
+    _, extreme = model.distribution(1e4 * torch.randn(500, 4), torch.tensor(0.5).log())
     assert float(extreme.min()) == pytest.approx(start - 0.1, abs=1e-5)
     assert float(extreme.max()) == pytest.approx(start + 1.1, abs=1e-5)
 
 
 def test_a_fixed_spread_is_the_one_given() -> None:
     """The same for every state and action."""
-    mean, log_sigma = ActorCritic(4, 2, (8,)).distribution(torch.randn(5, 4), 0.08)
+    mean, log_sigma = ActorCritic(4, 2, (8,)).distribution(torch.randn(5, 4), torch.tensor(0.08).log())
     assert mean.shape == log_sigma.shape == (5, 2)
     torch.testing.assert_close(log_sigma, torch.full((5, 2), math.log(0.08)))
 
@@ -189,10 +194,11 @@ def test_a_fixed_spread_is_the_one_given() -> None:
 def idle_rollout(model: ActorCritic) -> Rollout:
     """Four steps of sixteen environments in one state with nothing to gain: only entropy is left to climb."""
     with torch.no_grad():
-        mean, log_sigma = model.distribution(torch.zeros(4, 16, 1), 0.1)
+        mean, log_sigma = model.distribution(torch.zeros(4, 16, 1), torch.tensor(0.1).log())
         noise = torch.randn_like(mean)
     yes = torch.ones(4, 16, dtype=torch.bool)
     values = {
+        "raw": torch.zeros(4, 16, 1),
         "observation": torch.zeros(4, 16, 1),
         "action": mean + log_sigma.exp() * noise,
         "log_prob": -(0.5 * noise.square() + log_sigma).sum(-1),
@@ -214,7 +220,7 @@ def test_entropy_raises_the_learned_spread_and_the_log_says_so() -> None:
     model = ActorCritic(1, 2, (8,), learned_spread=0.1)
     learner = PPO(env, model, PPOConfig(hidden=(8,), minibatch=64, exploration="learned"))
     said = [learner.improve(idle_rollout(model), 0.1, 1e-2, entropy_weight=1.0)["sigma"] for _ in range(30)]
-    now = float(model.distribution(torch.zeros(1, 1), 0.1)[1].exp().mean().detach())
+    now = float(model.distribution(torch.zeros(1, 1), torch.tensor(0.1).log())[1].exp().mean().detach())
     assert 0.09 < said[0] < 0.15 < said[-1] <= 0.1 * math.exp(1.1) + 1e-6
     assert said[-1] == pytest.approx(now, rel=0.05)
 

@@ -221,6 +221,14 @@ class Layout:
             )
         return qpos, qvel
 
+    def with_objects(self, qpos: Tensor, qvel: Tensor, position: Tensor, velocity: Tensor) -> tuple[Tensor, Tensor]:
+        """The same states with the objects elsewhere, turned as they are.  position, velocity: [..., O, 3]"""
+        qpos, qvel = qpos.clone(), qvel.clone()
+        for number, start in enumerate(self._object_q):
+            qpos[..., start : start + 3] = position[..., number, :]
+        qvel[..., self.fields["object_pos"]] = velocity.flatten(-2)
+        return qpos, qvel
+
     def integrate(self, start: Tensor, change: Tensor) -> Tensor:
         """The inverse of `difference`: the position reached from `start` by `change`.  [..., Q]"""
         end = start.clone()

@@ -208,7 +208,15 @@ def normalised_reward(make_env: MakeEnv, model: ActorCritic, skills: tuple[str, 
 def starts_at(motion: ReferenceMotion, clip: Tensor, frame: Tensor) -> Starts:
     """Start exactly in these reference frames."""
     row = motion.row(clip, frame)
-    return Starts(motion.qpos[row], motion.qvel[row], clip, frame, torch.zeros_like(clip), row)
+    return Starts(
+        motion.qpos[row],
+        motion.qvel[row],
+        clip,
+        frame,
+        torch.zeros_like(clip),
+        row,
+        torch.zeros_like(clip, dtype=torch.bool),
+    )
 
 
 def wilson_interval(successes: int, trials: int, z: float = 1.96) -> tuple[float, float]:

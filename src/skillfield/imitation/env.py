@@ -5,7 +5,7 @@ Shape letters: E environments, A actions, n finished episodes.
 
 import time
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from skillfield.imitation.history import Embedding, History, HistoryKind
 from skillfield.imitation.perception import Perception
 from skillfield.imitation.rewards import DeepMimicWeights, contact_graph_error, deepmimic_reward, skillmimic_reward
 from skillfield.imitation.termination import Termination, failed
+from skillfield.recorded import Recorded
 from skillfield.reference.endings import returns
 from skillfield.reference.kinematics import Kinematics, TrackingWeights, tracking_exponent
 from skillfield.reference.sampling import Starts, StartSampler
@@ -25,7 +26,7 @@ from skillfield.simulation import Engine, SimulationState
 __all__ = ["EnvConfig", "ImitationEnv", "SkillStatistics", "StepResult"]
 
 
-_CLOCKS = ("clip", "frame", "masked", "progress", "_limit", "_return", "_silent")
+_CLOCKS = ("clip", "frame", "masked", "progress", "away", "_limit", "_return", "_silent")
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,27 @@ class EnvConfig:
     """Frames remembered (paper, k)."""
 
 
+class _Outcome(NamedTuple):
+    """The columns of `StepResult` that are known before anything is reset."""
+
+    reward: Tensor
+    scored: Tensor
+    trained: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    continues: Tensor
+
+
 @dataclass(frozen=True)
 class StepResult:
-    """What one step gave. Finished environments have already been reset in `observation`."""
+    """What one step gave. Finished environments have already been reset in `observation`.
+
+    On a GPU the tensors are overwritten by the next step.
+    """
 
     observation: Tensor  # [E, obs]
     reward: Tensor  # [E]
-    scored: Tensor  # [E] bool: False on masked steps, which are compared with nothing
+    scored: Tensor  # [E] bool: False on masked steps, which are compared with nothing, and with objects away
     trained: Tensor  # [E] bool: False where the learner leaves the step out
     terminated: Tensor  # [E] bool: failed, no future to bootstrap from
     truncated: Tensor  # [E] bool: out of time or at the clip's end
@@ -109,12 +124,17 @@ class ImitationEnv:
         self._goes_on = self._what_goes_on(StateKinematics(character, self.device))  # [C]
         self._present = torch.cumsum(self.motion.valid, 0)  # [N] frames up to and with this one that are not missing
         self.clip, self.frame, self.masked, self.progress = (self._longs() for _ in range(4))
+        self.away = torch.zeros_like(self.clip, dtype=torch.bool)  # the objects are out of reach
         self._limit = self._longs()  # steps after which the episode is out of time
         self._return = torch.zeros(self.num_envs, device=self.device)
         self._silent = self._longs()  # scored steps in a row that earned nothing
         self.statistics = self._fresh_statistics()
         self.masked_resets = self.device.type != "cpu"  # never ask which episodes ended: that would stall a GPU
         self.sampling_seconds = 0.0  # spent on choosing starts: what augmentation costs
+        self._aim = Recorded(self._aim_now, self.device)
+        self._judge = Recorded(self._judge_now, self.device)
+        self._renew = Recorded(self._renew_now, self.device)
+        self._look = Recorded(self._look_now, self.device)
 
     @property
     def skill(self) -> Tensor:
@@ -131,27 +151,15 @@ class ImitationEnv:
         """Begin these episodes in these environments."""
         self.engine.reset(envs, starts.qpos, starts.qvel)
         self.clip[envs], self.frame[envs], self.masked[envs] = starts.clip, starts.frame, starts.masked
-        self.progress[envs] = 0
+        self.progress[envs], self.away[envs] = 0, starts.away
         if self.history is not None:
             self.history.reset(envs, starts.past_row)
         self._return[envs], self._silent[envs] = 0.0, 0
         self._limit[envs] = self._time_limit(starts)
 
-    def start_where(self, ended: Tensor, starts: Starts) -> None:
-        """Begin new episodes where one has ended, given a start for every environment.  [E] bool"""
-        self.engine.reset_where(ended, starts.qpos, starts.qvel)
-        if self.history is not None:
-            self.history.reset_where(ended, starts.past_row)
-        zero = torch.zeros_like(self.progress)
-        fresh = (starts.clip, starts.frame, starts.masked, zero, self._time_limit(starts), zero.float(), zero)
-        for name, value in zip(_CLOCKS, fresh, strict=True):
-            setattr(self, name, torch.where(ended, value, getattr(self, name)))
-
     def advance(self, actions: Tensor) -> None:
         """Act and simulate, and nothing else: what a trial needs, which outlives its clip."""
-        if self.history is not None:
-            self.history.push(self._perception.features(self.engine.state))
-        self.engine.step(self._actions.targets(actions, self.engine.state.qpos))
+        self.engine.step(self._aim(actions))
         self.progress += 1
 
     def score(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -162,7 +170,7 @@ class ImitationEnv:
         reference = self.motion.kinematics(row)
         root_pos_w = state.body_pos_w[:, self._root]
         failure = state.diverged | failed(
-            self.config.termination, root_pos_w, state.object_pos_w, reference.object_pos_w, scored
+            self.config.termination, root_pos_w, state.object_pos_w, reference.object_pos_w, scored & ~self.away
         )
         return torch.where(scored, self._reward(state, reference, row), 0.0), scored, failure
 
@@ -171,42 +179,68 @@ class ImitationEnv:
         rule = self.config.termination
         if rule.lost_after is None:
             return torch.zeros_like(scored)
-        self._silent = torch.where(scored & (reward < rule.lost_reward), self._silent + 1, 0)
+        self._silent.copy_(torch.where(scored & (reward < rule.lost_reward), self._silent + 1, 0))
         return self._silent >= rule.lost_after + self.masked
 
     def _fill_masked(self, reward: Tensor, scored: Tensor) -> Tensor:
         """Give masked steps the mean reward of the scored environments on their clip."""
-        clips = self.motion.num_clips
-        total = torch.zeros(clips, device=self.device).index_add_(0, self.clip, reward)
-        count = torch.zeros(clips, device=self.device).index_add_(0, self.clip, scored.float())
+        clips, compared = self.motion.num_clips, scored & ~self.away
+        total = torch.zeros(clips, device=self.device).index_add_(0, self.clip, reward * compared)
+        count = torch.zeros(clips, device=self.device).index_add_(0, self.clip, compared.float())
         return torch.where(scored, reward, (total / count.clamp_min(1))[self.clip])
 
     def step(self, actions: Tensor) -> StepResult:
         """Act, simulate, compare with the reference one frame on, and reset what has ended."""
         self.advance(actions)
+        outcome = self._judge()
+        ended = outcome.terminated | outcome.truncated
+        if self.masked_resets:
+            self.sampler.prepare(self.num_envs)
+            self.engine.reset_where(ended, *self._renew(ended))
+            return StepResult(self.observe(), *outcome, finished=None, final_observation=None)
+        observation = self.observe()
+        finished = torch.nonzero(ended).squeeze(1)
+        final = observation[finished]
+        self._restart(finished, observation)
+        return StepResult(observation, *outcome, finished=finished, final_observation=final)
+
+    def _aim_now(self, actions: Tensor) -> Tensor:
+        """Remember the present, and turn actions into targets of the drives.  [E, A] → [E, U]"""
+        if self.history is not None:
+            self.history.push(self._perception.features(self.engine.state))
+        return self._actions.targets(actions, self.engine.state.qpos)
+
+    def _judge_now(self) -> _Outcome:
+        """What the step was worth, and what it ended."""
         reward, scored, terminated = self.score()
         terminated = terminated | self._lost(reward, scored)
         truncated = (self.progress >= self._limit) & ~terminated
         self._return += reward
-        self._count(reward, scored, terminated, truncated)
+        compared = scored & ~self.away  # with all of the demonstration: what is reported
+        self._count(reward, compared, terminated, truncated)
         if self.config.masked == "mean":
             reward = self._fill_masked(reward, scored)
         trained = scored if self.config.masked == "skip" else torch.ones_like(scored)
         at_end = self.frame + self.progress - self.masked >= self.motion.length[self.clip] - 1
         continues = truncated & (self._goes_on[self.clip] | ~at_end)
+        return _Outcome(reward, compared, trained, terminated, truncated, continues)
 
-        ended = terminated | truncated
-        finished = final = None
-        if self.masked_resets:
-            self.sampler.record(self.clip, self.frame, self._mean_return(), ended)
-            self.start_where(ended, self.sampler.sample_where(ended))
-            observation = self.observe()
-        else:
-            observation = self.observe()
-            finished = torch.nonzero(ended).squeeze(1)
-            final = observation[finished]
-            self._restart(finished, observation)
-        return StepResult(observation, reward, scored, trained, terminated, truncated, continues, finished, final)
+    def _renew_now(self, ended: Tensor) -> tuple[Tensor, Tensor]:
+        """Tell the sampler of the episodes that ended, and set the clocks of new ones: where these begin.  [E] bool"""
+        self.sampler.record(self.clip, self.frame, self._mean_return(), ended & ~self.away)
+        starts = self.sampler.sample_where(ended)
+        if self.history is not None:
+            self.history.reset_where(ended, starts.past_row)
+        zero = torch.zeros_like(self.progress)
+        limit = self._time_limit(starts)
+        fresh = (starts.clip, starts.frame, starts.masked, zero, starts.away, limit, zero.float(), zero)
+        for name, value in zip(_CLOCKS, fresh, strict=True):
+            clock = getattr(self, name)
+            torch.where(ended, value, clock, out=clock)
+        return starts.qpos, starts.qvel
+
+    def _look_now(self) -> Tensor:
+        return self._observe(None)
 
     def _restart(self, finished: Tensor, observation: Tensor) -> None:
         """Begin new episodes in these environments, and show them what they see now."""
@@ -214,7 +248,7 @@ class ImitationEnv:
             return
         clock = time.perf_counter()
         mean = self._mean_return()[finished]
-        self.sampler.record(self.clip[finished], self.frame[finished], mean, torch.ones_like(mean, dtype=torch.bool))
+        self.sampler.record(self.clip[finished], self.frame[finished], mean, ~self.away[finished])
         starts = self.sampler.sample(len(finished))
         self.sampling_seconds += time.perf_counter() - clock
         self.start(finished, starts)
@@ -222,18 +256,20 @@ class ImitationEnv:
 
     def observe(self) -> Tensor:
         """What every environment sees now.  [E, obs]"""
-        return self._observe(None)
+        return self._look()
 
     def take_statistics(self) -> SkillStatistics:
         """Sums per skill since the last call."""
-        taken, self.statistics = self.statistics, self._fresh_statistics()
+        taken = SkillStatistics(*(value.clone() for value in vars(self.statistics).values()))
+        for value in vars(self.statistics).values():
+            value.zero_()
         return taken
 
     def snapshot(self) -> dict[str, Tensor]:
         """Everything needed to go on from here bit for bit."""
         own = {name: getattr(self, name).clone() for name in _CLOCKS}
         if self.history is not None:
-            own["history"] = self.history.window.clone()
+            own["history"] = self.history.window()
         return own | self.engine.snapshot()
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
@@ -241,7 +277,7 @@ class ImitationEnv:
         for name in _CLOCKS:
             getattr(self, name).copy_(snapshot[name])
         if self.history is not None:
-            self.history.window.copy_(snapshot["history"])
+            self.history.restore(snapshot["history"])
         self.engine.restore(snapshot)
 
     def _what_goes_on(self, states: StateKinematics) -> Tensor:
@@ -280,7 +316,7 @@ class ImitationEnv:
             now = self.frame + (self.progress - self.masked).clamp_min(0)
             now = torch.minimum(now, self.motion.length[self.clip] - 1)  # a trial outlives its clip
             return ((now if envs is None else now[envs]) / POLICY_HZ).unsqueeze(1)
-        window = self.history.window if envs is None else self.history.window[envs]
+        window = self.history.window(envs)
         return self._embedding(window) if self._embedding is not None else window.flatten(1)
 
     def _memory_size(self) -> int:
@@ -289,7 +325,7 @@ class ImitationEnv:
                 raise ConfigError("history is 'encoder', but there is no encoder")
             return self._embedding.size
         if self.history is not None:
-            return self.history.window[0].numel()
+            return self.history.length * self.history.features
         return 1 if self.config.history == "time" else 0
 
     def _reward(self, state: SimulationState, reference: Kinematics, row: Tensor) -> Tensor:
@@ -304,14 +340,14 @@ class ImitationEnv:
             object_ang_vel_w=state.object_ang_vel_w,
         )
         if self.config.reward == "dm":
-            return deepmimic_reward(current, reference, self.config.deepmimic, self._layout)
-        tracking = tracking_exponent(current, reference, self.config.weights, self._layout)
+            return deepmimic_reward(current, reference, self.config.deepmimic, self._layout, self.away)
+        tracking = tracking_exponent(current, reference, self.config.weights, self._layout, self.away)
         contacts = contact_graph_error(state.contact_pairs, self.motion.contact_pairs[row], self.config.contact_weights)
-        return skillmimic_reward(tracking, contacts)
+        return skillmimic_reward(tracking, contacts.masked_fill(self.away, 0.0))
 
     def _count(self, reward: Tensor, scored: Tensor, terminated: Tensor, truncated: Tensor) -> None:
         skill, statistics = self.skill, self.statistics
-        statistics.reward.index_add_(0, skill, reward)
+        statistics.reward.index_add_(0, skill, reward * scored)
         statistics.steps.index_add_(0, skill, scored.float())
         statistics.failures.index_add_(0, skill, terminated.float())
         statistics.episodes.index_add_(0, skill, (terminated | truncated).float())

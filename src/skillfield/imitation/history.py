@@ -50,28 +50,55 @@ def reference_features(motion: ReferenceMotion, character: Character) -> Tensor:
 
 
 class History:
-    """The last k frames of every environment, oldest first, not counting the present one."""
+    """The last k frames of every environment, not counting the present one.
+
+    They lie in a ring, so that a step writes one frame and moves none; the tensors stay where they are.
+    """
 
     def __init__(self, motion: ReferenceMotion, character: Character, envs: int, length: int) -> None:
-        self._motion, self._length = motion, length
+        self._motion, self.length = motion, length
         self.reference = reference_features(motion, character)
         self._clip = motion.clip_of_row
-        self._before = torch.arange(-length, 0, device=motion.device)
-        self.window = torch.zeros(envs, length, self.reference.shape[1], device=motion.device)
+        self._slots = torch.arange(length, device=motion.device)
+        self._ring = torch.zeros(envs, length, self.reference.shape[1], device=motion.device)
+        self._oldest = torch.zeros(1, dtype=torch.long, device=motion.device)  # slot of the ring
+
+    @property
+    def features(self) -> int:
+        """F."""
+        return self._ring.shape[2]
+
+    def window(self, envs: Tensor | None = None) -> Tensor:
+        """What some environments remember, or all of them, oldest frame first.  [n, k, F]"""
+        ring = self._ring if envs is None else self._ring[envs]
+        return ring.index_select(1, (self._slots + self._oldest) % self.length)
+
+    def restore(self, window: Tensor) -> None:
+        """Remember what `window` gave.  [E, k, F]"""
+        self._ring.copy_(window)
+        self._oldest.zero_()
 
     def past_of(self, row: Tensor) -> Tensor:
         """What led to reference frames; before a clip's first frame there is that frame, again and again.  [n, k, F]"""
-        first = self._motion.start[self._clip[row]]
-        return self.reference[torch.maximum(row.unsqueeze(1) + self._before, first.unsqueeze(1))]
+        return self._frames_before(row, self._slots)
 
     def reset(self, envs: Tensor, row: Tensor) -> None:
         """These environments have come from these reference frames."""
-        self.window[envs] = self.past_of(row)
+        self._ring[envs] = self._frames_before(row, self._places())
 
     def reset_where(self, ended: Tensor, row: Tensor) -> None:
         """The same for those that ended, given a row for everyone.  [E] bool, [E]"""
-        self.window = torch.where(ended[:, None, None], self.past_of(row), self.window)
+        torch.where(ended[:, None, None], self._frames_before(row, self._places()), self._ring, out=self._ring)
 
     def push(self, features: Tensor) -> None:
         """The present frame becomes the past.  [E, F]"""
-        self.window = torch.cat((self.window[:, 1:], features.unsqueeze(1)), dim=1)
+        self._ring.index_copy_(1, self._oldest, features.unsqueeze(1))
+        self._oldest.add_(1).remainder_(self.length)
+
+    def _places(self) -> Tensor:
+        """Which frame of a window each slot of the ring holds, 0 for the oldest.  [k]"""
+        return (self._slots - self._oldest) % self.length
+
+    def _frames_before(self, row: Tensor, places: Tensor) -> Tensor:
+        first = self._motion.start[self._clip[row]]
+        return self.reference[torch.maximum(row.unsqueeze(1) + places - self.length, first.unsqueeze(1))]

@@ -39,9 +39,21 @@ def skillmimic_reward(tracking: Tensor, contact_error: Tensor) -> Tensor:
     return torch.exp(-tracking - contact_error)
 
 
-def deepmimic_reward(state: Kinematics, reference: Kinematics, weights: DeepMimicWeights, layout: Layout) -> Tensor:
-    """Sum of four exponentials, at most 4; blind to contacts and relative motion.  [E]"""
-    terms = [
-        torch.exp(-weight * tracking_error(term, state, reference, layout)) for term, weight in vars(weights).items()
-    ]
-    return torch.stack(terms).sum(dim=0)
+def deepmimic_reward(
+    state: Kinematics,
+    reference: Kinematics,
+    weights: DeepMimicWeights,
+    layout: Layout,
+    away: Tensor | None = None,
+) -> Tensor:
+    """Sum of four exponentials, at most 4; blind to contacts and relative motion.  [E]
+
+    away: where objects are out of reach, so that theirs is left out.  [E] bool
+    """
+    terms = {
+        term: torch.exp(-weight * tracking_error(term, state, reference, layout))
+        for term, weight in vars(weights).items()
+    }
+    if away is not None:
+        terms["object_position"] = terms["object_position"].masked_fill(away, 0.0)
+    return torch.stack(list(terms.values())).sum(dim=0)

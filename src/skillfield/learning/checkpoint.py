@@ -131,8 +131,7 @@ def _history_shape(ppo: PPO) -> dict[str, Any] | None:
     encoder, history = ppo.model.encoder, ppo.env.history
     if not isinstance(encoder, HistoryEncoder) or history is None:
         return None
-    length, features = history.window.shape[1:]
-    return {"features": features, "length": length, "encoder": to_dict(encoder.config)}
+    return {"features": history.features, "length": history.length, "encoder": to_dict(encoder.config)}
 
 
 def _training_tensors(ppo: PPO) -> dict[str, Tensor]:

@@ -116,7 +116,7 @@ def _fresh(history: History, motion: ReferenceMotion, config: EncoderConfig) -> 
     """An untrained encoder, the same in every run: the cache knows nothing of what was random before."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return HistoryEncoder(history.reference.shape[1], history.window.shape[1], config).to(motion.device)
+        return HistoryEncoder(history.features, history.length, config).to(motion.device)
 
 
 def pretrain(encoder: HistoryEncoder, history: History, motion: ReferenceMotion, config: EncoderConfig) -> float:
@@ -170,7 +170,7 @@ def _with_other_past(window: Tensor, age: Tensor, windows: Tensor) -> Tensor:
 
 def _content(history: History, motion: ReferenceMotion, config: EncoderConfig) -> str:
     """A name that changes with anything that the result depends on."""
-    digest = hashlib.sha256(repr((_RECIPE, config, motion.skills, tuple(history.window.shape[1:]))).encode())
+    digest = hashlib.sha256(repr((_RECIPE, config, motion.skills, (history.length, history.features))).encode())
     for tensor in (history.reference, motion.start, motion.skill, motion.valid):
         digest.update(tensor.cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()[:24]

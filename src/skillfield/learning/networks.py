@@ -58,11 +58,11 @@ class ActorCritic(nn.Module):
         """The policy's mean action for raw observations: what is used in tests.  [E, A]"""
         return self._run(self.policy, self.normaliser(observation))[..., : self.actions]
 
-    def distribution(self, normalised_observation: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
-        """Mean and log σ of the action. sigma: used unless the policy learns its own.  [E, A] each"""
+    def distribution(self, normalised_observation: Tensor, log_sigma: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log σ of the action. log_sigma: used unless the policy learns its own.  [E, A], [] → [E, A] each"""
         output = self._run(self.policy, normalised_observation)
         if self._log_spread is None:
-            return output, torch.full_like(output, math.log(sigma))
+            return output, log_sigma.expand_as(output)
         mean, change = output.split(self.actions, dim=-1)
         # within the released limits: a little under the initial σ to three times as much
         return mean, (self._log_spread + change).clamp(self._log_spread - 0.1, self._log_spread + 1.1)

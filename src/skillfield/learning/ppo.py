@@ -7,6 +7,7 @@ import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -14,8 +15,10 @@ from torch import Tensor
 
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
+from skillfield.learning.rollout import Lesson, Rollout, advantages, clipped_objective, normalised_within
+from skillfield.recorded import Recorded
 
-__all__ = ["PPO", "PPOConfig", "Rollout", "advantages", "clipped_objective", "normalised_within"]
+__all__ = ["PPO", "PPOConfig"]
 
 
 @dataclass(frozen=True)
@@ -67,75 +70,18 @@ class PPOConfig:
     """Gradient clipping (CleanRL's default is 0.5; the release has none)."""
 
 
-@dataclass
-class Rollout:
-    """H steps of E environments. Observations are stored normalised, as the policy saw them."""
-
-    observation: Tensor  # [H, E, obs]
-    action: Tensor  # [H, E, A]
-    log_prob: Tensor  # [H, E]
-    reward: Tensor  # [H, E]
-    done: Tensor  # [H, E] the episode ended with this step
-    skill: Tensor  # [H, E] which skill the step was part of
-    scored: Tensor  # [H, E] bool: False on masked steps, which the reported reward leaves out
-    trained: Tensor  # [H, E] bool: False where the step is left out of the losses
-    bootstrap: Tensor  # [H, E] value of what an episode saw last that was cut off though it could go on, 0 elsewhere
-    cut: Tensor  # [H, E] bool: cut off like that, but what it saw last is not known
-    last_observation: Tensor  # [E, obs] after the rollout
-
-
-def advantages(
-    reward: Tensor,
-    value: Tensor,
-    last_value: Tensor,
-    done: Tensor,
-    bootstrap: Tensor,
-    gamma: float,
-    lam: float,
-    cut: Tensor | None = None,
-) -> Tensor:
-    """Generalised advantage estimates.  [H, E]
-
-    Where an episode ended, the next value is `bootstrap`: the value of its true final observation after a time-out,
-    zero after a failure. Nothing leaks across the end. Where that observation is not known (`cut`), the last step is
-    taken to be worth what was expected of it: the episode counts as cut off one step earlier.
-    """
-    result = torch.empty_like(reward)
-    running = torch.zeros_like(last_value)
-    next_value = last_value
-    for step in reversed(range(len(reward))):
-        ended = done[step]
-        following = torch.where(ended, bootstrap[step], next_value)
-        delta = reward[step] + gamma * following - value[step]
-        if cut is not None:
-            delta = torch.where(cut[step], 0.0, delta)
-        running = delta + gamma * lam * torch.where(ended, torch.zeros_like(running), running)
-        result[step] = running
-        next_value = value[step]
-    return result
-
-
-def normalised_within(values: Tensor, group: Tensor, groups: int) -> Tensor:
-    """Values with mean 0 and spread 1 within each group.  [n], [n] numbers of groups"""
-    count = values.new_zeros(groups).index_add_(0, group, torch.ones_like(values))
-    mean = values.new_zeros(groups).index_add_(0, group, values) / count.clamp_min(1)
-    centred = values - mean[group]
-    variance = values.new_zeros(groups).index_add_(0, group, centred.square()) / (count - 1).clamp_min(1)
-    return centred / (variance.sqrt()[group] + 1e-8)
-
-
-def clipped_objective(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
-    """PPO's pessimistic surrogate, per sample; to be maximised.  [M]"""
-    return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
-
-
 class PPO:
     """The learner. One `update` collects a rollout and improves both networks with it."""
 
     def __init__(self, env: ImitationEnv, model: ActorCritic, config: PPOConfig) -> None:
         self.env, self.model, self.config = env, model, config
-        self.policy_optimiser = torch.optim.Adam(model.policy.parameters(), config.learning_rate, fused=True)
-        self.critic_optimiser = torch.optim.Adam(model.critic.parameters(), config.learning_rate, fused=True)
+        self.policy_optimiser, self.critic_optimiser = (
+            _optimiser(network, config.learning_rate, env.device) for network in (model.policy, model.critic)
+        )
+        self._rollout: Rollout | None = None
+        self._lesson: Lesson | None = None
+        self._log_sigma = torch.zeros((), device=env.device)
+        self._decide = Recorded(self._decide_now, env.device)
         self.kl_factor = 1.0  # what `target_kl` has made of the step size
         self.observation: Tensor | None = None
         self.seconds = {"simulation": 0.0, "augmentation": 0.0, "inference": 0.0, "learning": 0.0}
@@ -175,36 +121,22 @@ class PPO:
 
     @torch.no_grad()
     def collect(self, observation: Tensor, sigma: float) -> Rollout:
-        """Act in the environments for one horizon."""
+        """Act in the environments for one horizon. The result is overwritten by the next call."""
         env, model, steps = self.env, self.model, self.config.horizon
-        device, envs = env.device, env.num_envs
-        rollout = Rollout(
-            observation=torch.empty(steps, envs, env.observation_size, device=device),
-            action=torch.empty(steps, envs, env.num_actions, device=device),
-            log_prob=torch.empty(steps, envs, device=device),
-            reward=torch.empty(steps, envs, device=device),
-            done=torch.zeros(steps, envs, dtype=torch.bool, device=device),
-            skill=torch.zeros(steps, envs, dtype=torch.long, device=device),
-            scored=torch.ones(steps, envs, dtype=torch.bool, device=device),
-            trained=torch.ones(steps, envs, dtype=torch.bool, device=device),
-            bootstrap=torch.zeros(steps, envs, device=device),
-            cut=torch.zeros(steps, envs, dtype=torch.bool, device=device),
-            last_observation=observation,
-        )
-        raw = []
+        self._rollout = rollout = self._rollout or Rollout.empty(steps, env)
+        on_cpu = env.device.type == "cpu"
+        self._log_sigma.fill_(math.log(sigma))
+        rollout.bootstrap.zero_()
+        rollout.cut.zero_()
         for step in range(steps):
             clock = time.perf_counter()
-            raw.append(observation)
-            seen = model.normaliser(observation)
-            noise = torch.randn(envs, env.num_actions, device=device)
-            mean, log_sigma = model.distribution(seen, sigma)
-            action = mean + log_sigma.exp() * noise
+            rollout.raw[step] = observation
             rollout.skill[step] = env.skill
+            seen, action, log_prob = self._decide(observation)
             acted = time.perf_counter()
             result = env.step(action)
             simulated = time.perf_counter()
-            rollout.observation[step], rollout.action[step] = seen, action
-            rollout.log_prob[step] = -(0.5 * noise.square() + log_sigma).sum(-1)
+            rollout.observation[step], rollout.action[step], rollout.log_prob[step] = seen, action, log_prob
             rollout.reward[step] = result.reward
             rollout.done[step] = result.terminated | result.truncated
             rollout.scored[step], rollout.trained[step] = result.scored, result.trained
@@ -215,13 +147,20 @@ class PPO:
                 value = model.value(model.normaliser(result.final_observation))
                 rollout.bootstrap[step, result.finished] = value * result.continues[result.finished]
             observation = result.observation
-            if device.type == "cpu":  # elsewhere these would only say how long it takes to ask for something
+            if on_cpu:  # elsewhere these would only say how long it takes to ask for something
                 self.seconds["simulation"] += simulated - acted
                 self.seconds["inference"] += acted - clock + time.perf_counter() - simulated
         rollout.last_observation = model.normaliser(observation)
         self.observation = observation
-        model.normaliser.update(torch.cat(raw))
+        model.normaliser.update(rollout.raw.flatten(0, 1))
         return rollout
+
+    def _decide_now(self, observation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What the policy sees, an action drawn from it, and how likely that was.  [E, obs] → [E, obs], [E, A], [E]"""
+        seen = self.model.normaliser(observation)
+        mean, log_sigma = self.model.distribution(seen, self._log_sigma)
+        noise = torch.randn_like(mean)
+        return seen, mean + log_sigma.exp() * noise, -(0.5 * noise.square() + log_sigma).sum(-1)
 
     def _time(self) -> float:
         """Now, when everything asked for has been done."""
@@ -239,7 +178,7 @@ class PPO:
 
     def improve(self, rollout: Rollout, sigma: float, rate: float, entropy_weight: float = 0.0) -> dict[str, float]:
         """Several epochs of minibatches on both networks."""
-        config, model = self.config, self.model
+        config, model, lesson = self.config, self.model, self._lesson_of(rollout)
         with torch.no_grad():
             value = model.value(rollout.observation)
             last_value = model.value(rollout.last_observation)
@@ -259,63 +198,101 @@ class PPO:
             if len(trained) < 2:
                 return _nothing_learned(rollout, sigma)
             model.update_value_scale(returns[trained])
-            target = model.value_scale.to_normalised(returns)
-        observation, action = rollout.observation.flatten(0, 1), rollout.action.flatten(0, 1)
-        log_prob, skill = rollout.log_prob.flatten(), rollout.skill.flatten()[trained]
-        group = skill if config.by_skill else torch.zeros_like(skill)
-        advantage[trained] = normalised_within(advantage[trained], group, self.env.num_skills)
-        batches = [
-            trained[batch]
-            for _ in range(config.epochs)
-            for batch in torch.randperm(len(trained), device=target.device).split(config.minibatch)
-        ]
+            lesson.target.copy_(model.value_scale.to_normalised(returns))
+            skill = rollout.skill.flatten()[trained]
+            group = skill if config.by_skill else torch.zeros_like(skill)
+            lesson.advantage[trained] = normalised_within(advantage[trained], group, self.env.num_skills)
+        lesson.entropy_weight.fill_(entropy_weight)
+        self._log_sigma.fill_(math.log(sigma))
+        self._set_rate(rate)
+        batches = self._batches(trained)
 
         def improve_critic() -> Tensor:
-            loss = target.new_zeros(())
-            for batch in batches:
-                loss = (model.scaled_value(observation[batch]) - target[batch]).square().mean()
-                self._descend(self.critic_optimiser, loss, rate)
-            return loss
+            return [self._improve_critic(batch) for batch in batches][-1]
 
-        def improve_policy() -> tuple[Tensor, Tensor, Tensor]:
-            kl = clipped = spread = target.new_zeros(())
-            for batch in batches:
-                mean, log_sigma = model.distribution(observation[batch], sigma)
-                scaled = (action[batch] - mean) * torch.exp(-log_sigma)
-                new_log_prob = -(0.5 * scaled.square() + log_sigma).sum(-1)
-                ratio = (new_log_prob - log_prob[batch]).clamp(-20, 20).exp()
-                bound = (mean.abs() - 1).clamp_min(0).square().sum(-1)
-                gain = clipped_objective(ratio, advantage[batch], config.clip)
-                loss = (config.bound_weight * bound - gain - entropy_weight * log_sigma.sum(-1)).mean()
-                self._descend(self.policy_optimiser, loss, rate)
-                with torch.no_grad():  # of the last minibatch; a fixed σ makes it a distance between means
-                    kl = (ratio - 1 - (new_log_prob - log_prob[batch])).mean()
-                    clipped = ((ratio - 1).abs() > config.clip).float().mean()
-                    spread = log_sigma.exp().mean()
-            return kl, clipped, spread
+        def improve_policy() -> Tensor:
+            return [self._improve_policy(batch) for batch in batches][-1]
 
         if self._beside:
             critic = self._beside.submit(improve_critic)
-            kl, clipped, spread = improve_policy()
+            figures = improve_policy()
             critic_loss = critic.result()
         else:
-            kl, clipped, spread = improve_policy()
-            critic_loss = improve_critic()
+            figures, critic_loss = improve_policy(), improve_critic()
+        kl, clipped, spread = figures.tolist()
         return {
             "reward": _mean_reward(rollout),
-            "kl": float(kl),
-            "clipped": float(clipped),
-            "sigma": float(spread),
-            "critic_loss": float(critic_loss.detach()),
+            "kl": kl,
+            "clipped": clipped,
+            "sigma": spread,
+            "critic_loss": float(critic_loss),
         }
 
-    def _descend(self, optimiser: torch.optim.Optimizer, loss: Tensor, rate: float) -> None:
-        for group in optimiser.param_groups:
-            group["lr"] = rate
+    def _lesson_of(self, rollout: Rollout) -> Lesson:
+        """Room for what is learned; what is recorded belongs to the memory that it was recorded with."""
+        if self._lesson is None or self._lesson.rollout is not rollout:
+            self._lesson = lesson = Lesson.of(rollout)
+            device = rollout.reward.device
+            self._improve_policy = Recorded(partial(self._improve_policy_now, lesson), device)
+            self._improve_critic = Recorded(partial(self._improve_critic_now, lesson), device)
+        return self._lesson
+
+    def _batches(self, trained: Tensor) -> list[Tensor]:
+        """Minibatches of sample numbers, several times through all of them in random order.
+
+        What is recorded needs batches of one size: there the last of each pass is filled up from its first.
+        """
+        count, size = len(trained), min(self.config.minibatch, self.samples_per_update)
+        batches = []
+        for _ in range(self.config.epochs):
+            order = trained[torch.randperm(count, device=trained.device)]
+            if trained.is_cuda:
+                order = order[torch.arange(-(-count // size) * size, device=order.device) % count]
+            batches += order.split(size)
+        return batches
+
+    def _improve_critic_now(self, lesson: Lesson, batch: Tensor) -> Tensor:
+        """One step of the critic; its loss.  [M] → []"""
+        loss = (self.model.scaled_value(lesson.observation[batch]) - lesson.target[batch]).square().mean()
+        self._descend(self.critic_optimiser, loss)
+        return loss.detach()
+
+    def _improve_policy_now(self, lesson: Lesson, batch: Tensor) -> Tensor:
+        """One step of the policy; how far it moved, how much of that was clipped, and its mean σ.  [M] → [3]"""
+        config = self.config
+        mean, log_sigma = self.model.distribution(lesson.observation[batch], self._log_sigma)
+        scaled = (lesson.action[batch] - mean) * torch.exp(-log_sigma)
+        change = -(0.5 * scaled.square() + log_sigma).sum(-1) - lesson.log_prob[batch]
+        ratio = change.clamp(-20, 20).exp()
+        bound = (mean.abs() - 1).clamp_min(0).square().sum(-1)
+        gain = clipped_objective(ratio, lesson.advantage[batch], config.clip)
+        loss = (config.bound_weight * bound - gain - lesson.entropy_weight * log_sigma.sum(-1)).mean()
+        self._descend(self.policy_optimiser, loss)
+        with torch.no_grad():  # a fixed σ makes the divergence a distance between means
+            clipped = ((ratio - 1).abs() > config.clip).float().mean()
+            return torch.stack(((ratio - 1 - change).mean(), clipped, log_sigma.exp().mean()))
+
+    def _descend(self, optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(optimiser.param_groups[0]["params"], self.config.max_grad_norm)
         optimiser.step()
+
+    def _set_rate(self, rate: float) -> None:
+        """Tell the optimisers their step size; what is recorded reads it from a tensor."""
+        for group in (*self.policy_optimiser.param_groups, *self.critic_optimiser.param_groups):
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+
+def _optimiser(network: torch.nn.Module, rate: float, device: torch.device) -> torch.optim.Adam:
+    if device.type != "cuda":
+        return torch.optim.Adam(network.parameters(), rate, fused=True)
+    optimiser = torch.optim.Adam(network.parameters(), torch.tensor(rate, device=device), fused=True, capturable=True)
+    optimiser._warned_capturable_if_run_uncaptured = True  # rehearsals are no accident
+    return optimiser
 
 
 def _mean_reward(rollout: Rollout) -> float:

@@ -35,7 +35,6 @@ class AdaptiveSampling:
         self._possible = motion.start_mask()
         self._clip = motion.clip_of_row
         self.mean_reward = torch.zeros(len(self._clip), device=motion.device)  # [N] a frame never tried counts as 0
-        self._cumulative: Tensor | None = None
 
     def weights(self) -> Tensor:
         """Probability of every frame.  [N]"""
@@ -57,10 +56,9 @@ class AdaptiveSampling:
 
     def sample(self, count: int) -> tuple[Tensor, Tensor]:
         """Clips and frames to start from.  [count] each"""
-        if self._cumulative is None:
-            self._cumulative = torch.cumsum(self.weights().double(), dim=0)
-        draw = torch.rand(count, dtype=torch.float64, device=self._motion.device) * self._cumulative[-1]
-        row = torch.searchsorted(self._cumulative, draw, right=True).clamp_max(len(self._cumulative) - 1)
+        cumulative = torch.cumsum(self.weights().double(), dim=0)
+        draw = torch.rand(count, dtype=torch.float64, device=self._motion.device) * cumulative[-1]
+        row = torch.searchsorted(cumulative, draw, right=True).clamp_max(len(cumulative) - 1)
         clip = self._clip[row]
         return clip, row - self._motion.start[clip]
 
@@ -73,9 +71,7 @@ class AdaptiveSampling:
         total = torch.zeros_like(self.mean_reward).index_add_(0, row, mean_reward * ended)
         share = 1 - (1 - self._rate) ** count
         self.mean_reward += share * (total / count.clamp_min(1) - self.mean_reward)
-        self._cumulative = None
 
     def load(self, mean_reward: Tensor) -> None:
         """Go on with statistics of an earlier session.  [frames that were demonstrated]"""
         self.mean_reward[self._motion.demonstrated] = mean_reward.to(self.mean_reward.device)
-        self._cumulative = None

@@ -12,6 +12,7 @@ from torch import Tensor
 from skillfield.characters import Character
 from skillfield.errors import ConfigError
 from skillfield.reference.adaptive import AdaptiveSampling
+from skillfield.reference.away import out_of_reach
 from skillfield.reference.field import TransitionField
 from skillfield.reference.graph import StitchedGraph, build_graph
 from skillfield.reference.kinematics import TrackingWeights
@@ -51,6 +52,8 @@ class Augmentation:
     """λ_c: how strongly hard skills are preferred."""
     threshold: float = 1e-10
     """τ: connections less similar than this do not exist."""
+    p_away: float = 0.0
+    """Share of starts with the object out of reach, which follow the body alone (not in the paper)."""
     max_masked: int = 10
     """N_max: masked states at most."""
     velocity: float = 0.0
@@ -64,7 +67,7 @@ class Augmentation:
     def __post_init__(self) -> None:
         if self.connect and not self.neighbourhood:
             raise ConfigError("augmentation: connect (STF) needs neighbourhood (ε-NSI): there is nothing to connect")
-        for name in ("p_external", "p_neighbour"):
+        for name in ("p_external", "p_neighbour", "p_away"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ConfigError(f"augmentation: {name} is {getattr(self, name)}, a probability is between 0 and 1")
         for name in ("frame_sharpness", "skill_sharpness", "max_masked", "velocity", "margin"):
@@ -85,9 +88,12 @@ class AugmentedSampler(StartSampler):
         self._drawn: Starts | None = None
         self._pool: Starts | None = None
         self._pool_age = 0
+        self._pool_next = torch.zeros((), dtype=torch.long, device=motion.device)
         self.notes: list[str] = []
         """What could not be done, for people."""
         self.states = StateKinematics(character, motion.device)
+        everything = torch.arange(len(motion.qpos), device=motion.device)
+        self._lowest = motion.kinematics(everything).object_pos_w[..., 2].amin(dim=0)  # [O]
         self.adaptive = AdaptiveSampling(
             motion,
             config.frame_sharpness if config.adapt else 0.0,
@@ -137,17 +143,29 @@ class AugmentedSampler(StartSampler):
                 qpos[chosen], qvel[chosen] = near_qpos, near_qvel
 
         masked = masked_states(exponent, config.max_masked)
-        return Starts(qpos, qvel, clip, frame, masked, past_row)
+        away = torch.zeros_like(clip, dtype=torch.bool)
+        if config.p_away:
+            away = self._chance(count, config.p_away)
+            far_qpos, far_qvel = out_of_reach(qpos, qvel, self._lowest, self.states.layout)
+            qpos, qvel = (torch.where(away.unsqueeze(1), *pair) for pair in ((far_qpos, qpos), (far_qvel, qvel)))
+        return Starts(qpos, qvel, clip, frame, masked, past_row, away)
+
+    def prepare(self, envs: int) -> None:
+        """Fill the pool anew every few calls."""
+        if self._pool is None:
+            self._pool = self.draw(_POOL_STARTS * envs)
+        elif self._pool_age == _POOL_CALLS:
+            self._pool.copy_(self.draw(_POOL_STARTS * envs))
+            self._pool_next.zero_()
+            self._pool_age = 0
+        self._pool_age += 1
 
     def sample_where(self, ended: Tensor) -> Starts:
-        """The next starts of a pool that is drawn anew every few calls; if it runs dry before, it begins again."""
-        if self._pool is None or self._pool_age == _POOL_CALLS:
-            self._pool, self._pool_age = self.draw(_POOL_STARTS * len(ended)), 0
-            self._pool_next = torch.zeros((), dtype=torch.long, device=ended.device)
-        self._pool_age += 1
+        """The next starts of the pool; if it runs dry, it begins again."""
+        assert self._pool is not None
         number = torch.cumsum(ended, 0)  # 1 for the first that ended, 2 for the second, …
         starts = self._pool.rows((self._pool_next + number - 1).clamp_min(0) % len(self._pool.clip))
-        self._pool_next = self._pool_next + number[-1]
+        self._pool_next += number[-1]
         return starts
 
     def record(self, clip: Tensor, frame: Tensor, mean_reward: Tensor, ended: Tensor) -> None:

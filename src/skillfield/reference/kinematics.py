@@ -16,6 +16,9 @@ from skillfield.rotations import rotvec_between
 __all__ = ["Kinematics", "TrackingWeights", "tracking_error", "tracking_exponent"]
 
 
+_BODY_TERMS = ("position", "rotation", "velocity", "rotation_velocity")
+
+
 class Kinematics(NamedTuple):
     """The part of a state that a demonstration describes. World frame."""
 
@@ -85,12 +88,22 @@ def tracking_error(term: str, state: Kinematics, reference: Kinematics, layout: 
     raise ValueError(f"no tracking term '{term}'")
 
 
-def tracking_exponent(state: Kinematics, reference: Kinematics, weights: TrackingWeights, layout: Layout) -> Tensor:
-    """Σ λ·MSE over body, object and relative terms; exp(-this) is the paper's r^b · r^o · r^rel."""
+def tracking_exponent(
+    state: Kinematics,
+    reference: Kinematics,
+    weights: TrackingWeights,
+    layout: Layout,
+    away: Tensor | None = None,
+) -> Tensor:
+    """Σ λ·MSE over body, object and relative terms; exp(-this) is the paper's r^b · r^o · r^rel.
+
+    away: where objects are out of reach, so that only the body is compared; bool.
+    """
     total = torch.zeros((), device=state.qpos.device)
     for term, weight in vars(weights).items():
         if weight:
-            total = total + weight * tracking_error(term, state, reference, layout)
+            error = weight * tracking_error(term, state, reference, layout)
+            total = total + (error if away is None or term in _BODY_TERMS else error.masked_fill(away, 0.0))
     return total
 
 

@@ -24,6 +24,7 @@ class Starts:
     frame: Tensor  # [n] the frame at which the reference clock starts
     masked: Tensor  # [n] masked states: steps that the clock waits, and that earn nothing
     past_row: Tensor  # [n] the reference frame that the start state came from: what led there is its history
+    away: Tensor  # [n] bool: the objects are out of reach, and the body alone is compared
 
     def split(self, count: int) -> tuple["Starts", "Starts"]:
         """The first `count` of them, and the rest."""
@@ -36,6 +37,11 @@ class Starts:
     def rows(self, rows: Tensor) -> "Starts":
         """Some of them, in any order, with repetitions."""
         return Starts(**{name: value[rows] for name, value in vars(self).items()})
+
+    def copy_(self, other: "Starts") -> None:
+        """Become as many others."""
+        for name, value in vars(self).items():
+            value.copy_(getattr(other, name))
 
     def joined(self, other: "Starts") -> "Starts":
         """These, then the others."""
@@ -52,10 +58,14 @@ class StartSampler(ABC):
         """Draw starts for this many episodes."""
 
     @abstractmethod
+    def prepare(self, envs: int) -> None:
+        """Have starts ready for `sample_where`: to be called before each call of it."""
+
+    @abstractmethod
     def sample_where(self, ended: Tensor) -> Starts:
         """Starts for those of E environments that need one, without asking the device how many these are.
 
-        Rows of the others mean nothing.  [E] bool → E rows
+        Rows of the others mean nothing. May be recorded.  [E] bool → E rows
         """
 
     def record(self, clip: Tensor, frame: Tensor, mean_reward: Tensor, ended: Tensor) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 from skillfield.characters import Character
 from skillfield.characters.drives import DrivePositions
 from skillfield.errors import CheckpointError
+from skillfield.recorded import Recorded
 from skillfield.simulation.engine import DivergedWorld, Engine, SimulationState
 from skillfield.simulation.gpu.agreement import for_warp, put_model
 from skillfield.simulation.gpu.capture import Replay, Workspace
@@ -74,6 +75,7 @@ class WarpEngine(Engine):
         self._refresh = Replay(self._refresher.run, self.device, workspace)
         self._step = Replay(self._simulate, self.device, workspace)
         self._pose = Replay(self._read_poses, self.device, workspace)
+        self._write_where = Recorded(self._write_where_now, self.device)
         self._begin()
 
     def reset(self, envs: Tensor, qpos: Tensor, qvel: Tensor) -> None:
@@ -86,6 +88,10 @@ class WarpEngine(Engine):
         self._refresh()
 
     def reset_where(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
+        self._write_where(mask, qpos, qvel)
+        self._refresh()
+
+    def _write_where_now(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
         row = mask.unsqueeze(1)
         for memory, value in ((self._qpos, qpos), (self._qvel, qvel), (self._ctrl, self._drive_positions(qpos))):
             memory.copy_(torch.where(row, value, memory))
@@ -94,7 +100,6 @@ class WarpEngine(Engine):
         self._past.length.masked_fill_(mask, 0)
         self.state.diverged.masked_fill_(mask, False)
         self._refresher.choose_where(mask)
-        self._refresh()
 
     def step(self, targets: Tensor) -> None:
         self._ctrl.copy_(targets)

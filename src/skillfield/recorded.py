@@ -1,0 +1,72 @@
+"""PyTorch work that is recorded once as a CUDA graph and then replayed; on a CPU it is simply called.
+
+A step of thousands of worlds consists of hundreds of small kernels, and to ask for them one by one takes longer than
+to run them. What is recorded must obey three rules: it works on tensors that stay where they are (state is changed in
+place, never replaced), it never looks at a number, and whatever else it does in Python is done only once. What it
+returns is overwritten by the next call.
+"""
+
+import gc
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+__all__ = ["Recorded"]
+
+Result = TypeVar("Result")
+
+_REHEARSALS = 3
+"""Calls before the recording, in which libraries set themselves up."""
+
+
+class Recorded(Generic[Result]):
+    """A function of tensors, always of the same shapes."""
+
+    def __init__(self, work: Callable[..., Result], device: torch.device) -> None:
+        self._work, self._on_gpu = work, device.type == "cuda"
+        self._rehearsed = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._stream = torch.cuda.Stream(device) if self._on_gpu else None
+        self._inputs: tuple[Tensor, ...] = ()
+        self._result: Result
+
+    def __call__(self, *inputs: Tensor) -> Result:
+        """Do the work."""
+        if not self._on_gpu:
+            return self._work(*inputs)
+        if self._rehearsed < _REHEARSALS:
+            self._rehearsed += 1
+            return self._rehearse(inputs)
+        if self._graph is None:
+            self._record(inputs)
+            assert self._graph is not None
+        for own, given in zip(self._inputs, inputs, strict=True):
+            own.copy_(given)
+        self._graph.replay()
+        return self._result
+
+    def _rehearse(self, inputs: tuple[Tensor, ...]) -> Result:
+        """Do the work on the stream that will record it."""
+        assert self._stream is not None
+        now = torch.cuda.current_stream()
+        self._stream.wait_stream(now)
+        with torch.cuda.stream(self._stream):
+            result = self._work(*inputs)
+        now.wait_stream(self._stream)
+        return result
+
+    def _record(self, inputs: tuple[Tensor, ...]) -> None:
+        self._inputs = tuple(given.clone() for given in inputs)
+        graph = torch.cuda.CUDAGraph()
+        collecting = gc.isenabled()
+        gc.collect()
+        gc.disable()  # what is freed during the recording would leave its mark in the graph
+        try:
+            with torch.cuda.graph(graph, stream=self._stream):
+                self._result = self._work(*self._inputs)
+        finally:
+            if collecting:
+                gc.enable()
+        self._graph = graph
