@@ -178,7 +178,8 @@ class AugmentedSampler(StartSampler):
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.adaptive.load(state["mean_reward"])
         drawn = {name.removeprefix("drawn/"): value for name, value in state.items() if name.startswith("drawn/")}
-        self._drawn = Starts(**{name: value.to(self.motion.device) for name, value in drawn.items()}) if drawn else None
+        known = drawn.keys() == Starts.__dataclass_fields__.keys()  # an older version may have drawn other columns
+        self._drawn = Starts(**{name: value.to(self.motion.device) for name, value in drawn.items()}) if known else None
 
     @property
     def _limit(self) -> float:
