@@ -30,6 +30,8 @@ class Evaluate:
     """Run folder with a checkpoint, or the name of a shipped policy, such as starter."""
     trials: int = 256
     """Executions per skill (the paper uses 10,000)."""
+    transition_trials: int | None = None
+    """Executions per ordered pair of skills; as many as per skill if not given."""
     seed: int = 0
     """Of the start states."""
     device: str | None = None
@@ -41,7 +43,14 @@ class Evaluate:
 
     def run(self) -> int:
         """Evaluate."""
-        result = evaluate(self.run_folder, self.trials, self.seed, device=self.device, data=self.data)
+        result = evaluate(
+            self.run_folder,
+            self.trials,
+            self.seed,
+            transition_trials=self.transition_trials,
+            device=self.device,
+            data=self.data,
+        )
         if self.json:
             print(json_text(result.to_dict()))
         else:
@@ -63,7 +72,7 @@ def evaluation_table(result: Evaluation, title: str) -> MetricTable:
         }
         for skill in result.success_rate
     }
-    return MetricTable.of(rows, title=f"{title} · {result.trials} trials of {result.seconds:g} s per skill")
+    return MetricTable.of(rows, title=f"{title} · {result.measured_with()}")
 
 
 def transition_table(result: Evaluation) -> MetricTable:
@@ -73,4 +82,5 @@ def transition_table(result: Evaluation) -> MetricTable:
         for source, targets in result.transition_rate.items()
     }
     columns = tuple(f"→ {skill} %" for skill in result.success_rate)
-    return MetricTable(columns, rows, title="TSR", heading="from", average=False)
+    title = f"TSR · {result.transition_trials:,} trials of {result.seconds:g} s per pair of skills"
+    return MetricTable(columns, rows, title=title, heading="from", average=False)

@@ -39,7 +39,9 @@ class RunExperiment:
     samples: int = 5_000_000
     """Training samples per run."""
     trials: int = 256
-    """Test executions per skill and per ordered pair of skills."""
+    """Test executions per skill."""
+    transition_trials: int | None = None
+    """Test executions per ordered pair of skills; as many as per skill if not given."""
     methods: tuple[str, ...] = ()
     """Only these rows."""
     device: str | None = None
@@ -66,7 +68,13 @@ class RunExperiment:
                     if not self._train(name, seed, folder):
                         console.print("interrupted; the same command goes on from here")
                         return 130
-                    evaluate(folder, self.trials, device=self.device, data=self.data)
+                    evaluate(
+                        folder,
+                        self.trials,
+                        transition_trials=self.transition_trials,
+                        device=self.device,
+                        data=self.data,
+                    )
                 write_table(out, chosen, self.task)
         console.print((out / "table.md").read_text())
         return 0

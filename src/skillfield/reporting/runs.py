@@ -183,7 +183,7 @@ def _read_evaluation(path: Path) -> Evaluation | None:
 
 def _check_numbers(result: Evaluation) -> None:
     """Raise TypeError or ValueError unless every figure is one."""
-    int(result.trials), float(result.seconds)
+    int(result.trials), int(result.transition_trials), float(result.seconds)
     for rates in (result.success_rate, result.neighbourhood_rate, result.normalised_reward):
         np.array(list(rates.values()), dtype=np.float64)
     for targets in result.transition_rate.values():
