@@ -94,10 +94,14 @@ def test_a_run_can_be_resumed_with_a_larger_budget(tmp_path: Path) -> None:
     assert samples == sorted(samples)
 
 
-def test_evaluate_prints_json_and_writes_it(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both say the same."""
-    assert main(["evaluate", str(run), "--trials", "2", "--json"]) == 0
+def test_evaluate_prints_json_and_writes_it(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both say the same; a picture that is drawn besides does not disturb what is printed."""
+    picture = tmp_path / "matrix.png"
+    arguments = ["--trials", "2", "--transition-trials", "1", "--json", "--matrix", str(picture)]
+    assert main(["evaluate", str(run), *arguments]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
     printed = json.loads(capsys.readouterr().out)
+    assert (printed["trials"], printed["transition_trials"]) == (2, 1)
     assert printed == json.loads((run / "evaluation.json").read_text())
     assert set(printed["success_rate"]) == {"dribble_forward", "dribble_left", "dribble_right", "hold", "toss"}
 

@@ -13,6 +13,7 @@ from skillfield.experiments.tasks import starter
 
 RESULT = Evaluation(
     trials=4,
+    transition_trials=4,
     seconds=10.0,
     seed=0,
     success_rate={"hold": 1.0, "toss": 0.5},

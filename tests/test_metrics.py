@@ -131,7 +131,7 @@ def test_transitions_are_tested_between_all_ordered_pairs(scene: Scene, trials: 
     """Started in reference states of the one skill, with the condition of the other; never with its own."""
     make_env, model = scene
     motion = make_env(1).motion
-    outcome = Judge(make_env, model, PLAN, 50, seed=0).transitions()
+    outcome = Judge(make_env, model, PLAN, 200, seed=0).transitions(50)
     skills = PLAN.skills
     assert list(outcome) == [(a, b) for a in skills for b in skills if a != b]
     ((starts, _),) = trials
@@ -148,7 +148,7 @@ def test_each_trial_is_judged_by_the_rule_of_what_it_was_to_do(
     make_env, model = scene
     monkeypatch.setattr("skillfield.evaluation.metrics._BATCH", {"cpu": 64})
     judge = Judge(make_env, model, PLAN, 50, seed=0)
-    judged = {(skill, skill): won for skill, won in judge.success().items()} | judge.transitions()
+    judged = {(skill, skill): won for skill, won in judge.success().items()} | judge.transitions(50)
     place = torch.cat([starts.qpos[:, 0] for starts, _ in trials])
     beyond = torch.tensor([PLAN.rules[target].beyond for _, target in judged])  # type: ignore[attr-defined]
     assert [len(starts.clip) for starts, _ in trials] == [64, 64, 22, 64, 64, 64, 64, 44]
@@ -182,6 +182,7 @@ def test_an_evaluation_has_every_figure(scene: Scene, trials: list[tuple[Starts,
 
 FIGURES = Evaluation(
     trials=10,
+    transition_trials=10,
     seconds=10.0,
     seed=3,
     success_rate={"a": 0.9, "b": 0.5, "c": 0.1},
@@ -191,6 +192,19 @@ FIGURES = Evaluation(
     transition_rate={"a": {"b": 0.2, "c": 0.4}, "b": {"a": 0.6, "c": 0.0}, "c": {"a": 1.0, "b": 0.8}},
     normalised_reward={"a": 0.4, "b": 0.6, "c": 0.2},
 )
+
+
+def test_pairs_may_have_fewer_trials_than_skills(scene: Scene, trials: list[tuple[Starts, int]]) -> None:
+    """Three skills from both kinds of start, then six pairs, each with its own number; a pair needs a trial too."""
+    make_env, model = scene
+    result = evaluate_policy(make_env, model, PLAN, trials=25, transition_trials=4)
+    assert [len(starts.clip) for starts, _ in trials] == [3 * 25, 3 * 25, 6 * 4]
+    assert (result.trials, result.transition_trials) == (25, 4)
+    quarters = {0.0, 0.25, 0.5, 0.75, 1.0}
+    assert {rate for into in result.transition_rate.values() for rate in into.values()} <= quarters
+    assert not set(result.success_rate.values()) <= quarters
+    with pytest.raises(ConfigError, match="transition_trials is 0; at least 1"):
+        evaluate_policy(make_env, model, PLAN, trials=25, transition_trials=0)
 
 
 def test_averages_are_plain_means() -> None:
@@ -208,11 +222,27 @@ def test_an_evaluation_survives_a_file() -> None:
     assert Evaluation.from_dict(json.loads(text)) == FIGURES
 
 
+def test_a_file_from_before_pairs_had_trials_of_their_own_is_read() -> None:
+    """Its one number was for both."""
+    old = FIGURES.to_dict()
+    del old["transition_trials"]
+    assert Evaluation.from_dict(old) == FIGURES
+    apart = replace(FIGURES, trials=10_000, transition_trials=500)
+    assert Evaluation.from_dict(apart.to_dict()) == apart
+
+
+def test_the_number_of_trials_in_words() -> None:
+    """Both, where they differ."""
+    assert FIGURES.measured_with() == "10 trials of 10 s per skill and per pair of skills"
+    apart = replace(FIGURES, trials=10_000, transition_trials=500)
+    assert apart.measured_with() == "10,000 trials of 10 s per skill, 500 per pair of skills"
+
+
 def test_one_skill_alone_has_no_transitions(scene: Scene, trials: list[tuple[Starts, int]]) -> None:
     """The matrix is empty, its average unknown, and nothing else is missing."""
     make_env, model = scene
     judge = Judge(make_env, model, replace(PLAN, rules={"sway": Right()}), 10, seed=0)
-    assert judge.transitions() == {}
+    assert judge.transitions(10) == {}
     assert set(judge.success()) == {"sway"}
     alone = replace(FIGURES, transition_rate={"a": {}})
     assert math.isnan(alone.averages()["transition_rate"])

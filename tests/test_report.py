@@ -27,6 +27,7 @@ from skillfield.cli.report import Report
 from skillfield.clips import Clip
 from skillfield.errors import ConfigError, RenderError, SkillfieldError
 from skillfield.evaluation import Evaluation
+from skillfield.evaluation.metrics import wilson_interval
 from skillfield.experiments.run import preset, save_config
 from skillfield.files import write_json
 from skillfield.reference import ReferenceMotion
@@ -91,6 +92,7 @@ class Page(HTMLParser):
 def evaluation(rate: float, skills: Sequence[str] = SKILLS) -> Evaluation:
     return Evaluation(
         trials=64,
+        transition_trials=64,
         seconds=10.0,
         seed=0,
         success_rate={skill: rate + 0.01 * number for number, skill in enumerate(skills)},
@@ -242,6 +244,20 @@ def test_transitions_stand_in_a_matrix(tmp_path: Path) -> None:
         ["toss", "100.0", ""],
         ["mean", "100.0", "25.0"],
     ]
+
+
+def test_the_number_of_trials_is_told(tmp_path: Path) -> None:
+    """Once where it is the same for skills and pairs, else both; the interval of a transition is that of its own."""
+    same = Page(report(make_run(tmp_path / "same")))
+    assert "Measured with 64 trials of 10 s per skill and per pair of skills." in same.text
+    assert same.row(str(tmp_path / "same"))[-1] == "64 trials"
+    run = make_run(tmp_path / "apart")
+    write_json(run / "evaluation.json", replace(evaluation(0.8), trials=1000, transition_trials=16).to_dict())
+    html = report(run)
+    assert "Measured with 1,000 trials of 10 s per skill, 16 per pair of skills." in html
+    assert Page(html).row(str(run))[-1] == "1,000 trials, 16 per pair"
+    low, high = wilson_interval(3, 16)  # 0.2 · 16 to the nearest trial
+    assert f"sm, toss: 20.0 % ({100 * low:.1f} … {100 * high:.1f}; 95 % interval)" in html
 
 
 def test_names_are_text_and_never_markup(tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ def evaluate(
     trials: int = 256,
     seed: int = 0,
     *,
+    transition_trials: int | None = None,
     task: Task | None = None,
     device: str | None = None,
     data: Path | str | None = None,
@@ -106,6 +107,8 @@ def evaluate(
     """Measure the newest checkpoint of a run; the result is also written to `evaluation.json` in its folder.
 
     run: its folder, or the name of a shipped policy (whose folder stays as it is).
+    trials: executions per skill.
+    transition_trials: executions per ordered pair of skills; as many as per skill if not given.
     task: the `Task` that it was trained on, if it was one of your own.
     device: cpu, cuda or auto; what suits the task if not given. It need not be the one that it was trained on.
     data: folder of imported recordings, if they lie elsewhere than in training.
@@ -113,7 +116,7 @@ def evaluate(
     loaded = load_run(run, task=task, data=data)
     chosen, model = loaded.task, loaded.networks
     make_env = env_factory(chosen, loaded.config, model, device or chosen.device)
-    result = evaluate_policy(make_env, model, chosen.trials, trials, seed)
+    result = evaluate_policy(make_env, model, chosen.trials, trials, seed, transition_trials)
     if not is_shipped(loaded.folder):
         write_json(loaded.folder / "evaluation.json", result.to_dict())
     return result

@@ -12,7 +12,7 @@ from rich.console import Console
 from skillfield.api import evaluate, train_run
 from skillfield.errors import CheckpointError, ConfigError
 from skillfield.evaluation import Evaluation
-from skillfield.experiments.published import PUBLISHED
+from skillfield.experiments.published import PAIRS, PUBLISHED
 from skillfield.experiments.run import load_config, preset
 from skillfield.experiments.tables import Band, Experiment, experiment
 from skillfield.experiments.tasks import task as find_task
@@ -20,7 +20,10 @@ from skillfield.files import atomic_file, read_json, write_json
 from skillfield.learning.checkpoint import latest_checkpoint
 from skillfield.learning.training import Budget
 
-__all__ = ["RunExperiment", "collect", "table_markdown"]
+__all__ = ["RunExperiment", "collect", "table_markdown", "write_table"]
+
+Pairs = Mapping[str, tuple[str, str]]
+"""Name in the paper → source and target skill."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,9 @@ class RunExperiment:
     samples: int = 5_000_000
     """Training samples per run."""
     trials: int = 256
-    """Test executions per skill and per ordered pair of skills."""
+    """Test executions per skill."""
+    transition_trials: int | None = None
+    """Test executions per ordered pair of skills; as many as per skill if not given."""
     methods: tuple[str, ...] = ()
     """Only these rows."""
     device: str | None = None
@@ -66,7 +71,13 @@ class RunExperiment:
                     if not self._train(name, seed, folder):
                         console.print("interrupted; the same command goes on from here")
                         return 130
-                    evaluate(folder, self.trials, device=self.device, data=self.data)
+                    evaluate(
+                        folder,
+                        self.trials,
+                        transition_trials=self.transition_trials,
+                        device=self.device,
+                        data=self.data,
+                    )
                 write_table(out, chosen, self.task)
         console.print((out / "table.md").read_text())
         return 0
@@ -98,7 +109,8 @@ def collect(folder: Path, methods: tuple[str, ...]) -> dict[str, list[Evaluation
 def write_table(folder: Path, chosen: Experiment, task: str) -> None:
     """table.md and table.json, with the acceptance bands."""
     results = {method: found for method, found in collect(folder, chosen.methods).items() if found}
-    figures = {method: _figures(found) for method, found in results.items()}
+    pairs = PAIRS.get(task, {})
+    figures = {method: _figures(found, pairs) for method, found in results.items()}
     bands = chosen.bands.get(task, ())
     write_json(
         folder / "table.json",
@@ -115,7 +127,9 @@ def write_table(folder: Path, chosen: Experiment, task: str) -> None:
     )
     with atomic_file(folder / "table.md") as temporary:
         counts = {method: len(found) for method, found in results.items()}
-        temporary.write_text(table_markdown(chosen, figures, counts, bands, PUBLISHED.get(task, {})))
+        measured = sorted({result.measured_with() for found in results.values() for result in found})
+        table = table_markdown(chosen, figures, counts, bands, PUBLISHED.get(task, {}), pairs)
+        temporary.write_text(f"{table}\nMeasured with {' or '.join(measured)}.\n")
 
 
 def table_markdown(
@@ -124,31 +138,57 @@ def table_markdown(
     runs: Mapping[str, int],
     bands: tuple[Band, ...],
     published: Mapping[str, Mapping[str, float]] | None = None,
+    pairs: Pairs | None = None,
 ) -> str:
     """Rows are methods; SR, εNSR and NR per skill, then the averages and TSR; mean ± spread over seeds.
 
     published: the paper's figures, which follow each method's own.
+    pairs: those whose mean the paper calls TSR; they and their mean are shown beside the mean of all.
     """
     skills = [
         key.removeprefix("success_rate/") for key in next(iter(figures.values()), {}) if key.startswith("success_rate/")
     ]
-    header = ["method", "seeds", *(f"{skill}<br>SR / εNSR / NR" for skill in skills), "SR", "TSR", "εNSR", "NR"]
+    pairs = pairs or {}
+    averages = _averages(pairs)
+    header = ["method", "seeds", *(f"{skill}<br>SR / εNSR / NR" for skill in skills)]
+    header += [*([f"TSR<br>{' / '.join(pairs)}"] if pairs else []), *averages]
     lines = [f"| {' | '.join(header)} |", f"| {' | '.join(['---', *['---:'] * (len(header) - 1)])} |"]
     for method, row in figures.items():
-        cells = [method, str(runs[method])]
-        means = {key: mean for key, (mean, _) in row.items()}
-        cells += [_skill_cell(means, skill) for skill in skills]
-        for metric in ("success_rate", "transition_rate", "neighbourhood_rate"):
-            mean, spread = row[metric]
-            cells.append(f"{100 * mean:.1f} ± {100 * spread:.1f}")
-        mean, spread = row["normalised_reward"]
-        cells.append(f"{mean:.2f} ± {spread:.2f}")
+        cells = [method, str(runs[method]), *_detail_cells(_means({method: row})[method], skills, pairs)]
+        cells += [" ± ".join(_number(metric, value) for value in row[metric]) for metric in averages.values()]
         lines.append(f"| {' | '.join(cells)} |")
         if published and method in published:
-            lines.append(f"| {' | '.join(_published_cells(published[method], skills))} |")
+            paper = published[method]
+            cells = _detail_cells(paper, skills, pairs)
+            cells += [_number(metric, paper[metric]) if metric in paper else "" for metric in averages.values()]
+            lines.append(f"| *paper* |  | {' | '.join(f'*{cell}*' if cell else '' for cell in cells)} |")
     verdict = {True: "holds", False: "**does not hold**", None: "not measured yet"}
     lines += ["", *(f"- {band.describe()}: {verdict[band.holds(_means(figures))]}" for band in bands)]
     return "\n".join(lines) + "\n"
+
+
+def _averages(pairs: Pairs) -> dict[str, str]:
+    """Heading → metric of the last columns."""
+    across = {"TSR": "transition_rate"}
+    if pairs:
+        across = {
+            f"TSR, the paper's {len(pairs)} pairs": "paper_transition_rate",
+            "TSR, all pairs": "transition_rate",
+        }
+    return {"SR": "success_rate", **across, "εNSR": "neighbourhood_rate", "NR": "normalised_reward"}
+
+
+def _number(metric: str, value: float) -> str:
+    return f"{value:.2f}" if metric == "normalised_reward" else f"{100 * value:.1f}"
+
+
+def _detail_cells(row: Mapping[str, float], skills: list[str], pairs: Pairs) -> list[str]:
+    """A cell per skill, and one for the paper's pairs where it has some; empty where a row has only averages."""
+    cells = [_skill_cell(row, skill) for skill in skills]
+    if pairs:
+        names = [f"transition_rate/{source}/{target}" for source, target in pairs.values()]
+        cells.append(" / ".join(_number(name, row[name]) for name in names if name in row))
+    return cells
 
 
 def _skill_cell(row: Mapping[str, float], skill: str) -> str:
@@ -159,15 +199,8 @@ def _skill_cell(row: Mapping[str, float], skill: str) -> str:
     return f"{own:.1f} / {near:.1f} / {row[f'normalised_reward/{skill}']:.2f}"
 
 
-def _published_cells(row: Mapping[str, float], skills: list[str]) -> list[str]:
-    """The paper's row."""
-    rates = [f"{100 * row[metric]:.1f}" for metric in ("success_rate", "transition_rate", "neighbourhood_rate")]
-    cells = [*(_skill_cell(row, skill) for skill in skills), *rates, f"{row['normalised_reward']:.2f}"]
-    return ["*paper*", "", *(f"*{cell}*" if cell else "" for cell in cells)]
-
-
-def _figures(found: list[Evaluation]) -> dict[str, tuple[float, float]]:
-    """Mean and sample spread over seeds of every average and of every skill's figures."""
+def _figures(found: list[Evaluation], pairs: Pairs) -> dict[str, tuple[float, float]]:
+    """Mean and sample spread over seeds of every average, of every skill's figures, and of the paper's pairs."""
     rows: dict[str, list[float]] = {}
     for result in found:
         for metric in ("success_rate", "neighbourhood_rate", "normalised_reward"):
@@ -178,6 +211,11 @@ def _figures(found: list[Evaluation]) -> dict[str, tuple[float, float]]:
             rows.setdefault(f"transition_rate/{skill}", []).append(value)
         for metric, value in result.averages().items():
             rows.setdefault(metric, []).append(value)
+        chosen = [result.transition_rate[source][target] for source, target in pairs.values()]
+        for (source, target), value in zip(pairs.values(), chosen, strict=True):
+            rows.setdefault(f"transition_rate/{source}/{target}", []).append(value)
+        if chosen:
+            rows.setdefault("paper_transition_rate", []).append(sum(chosen) / len(chosen))
     return {key: _mean_and_spread(values) for key, values in rows.items()}
 
 

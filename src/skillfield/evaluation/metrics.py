@@ -55,7 +55,9 @@ class Evaluation:
     """Figures per skill. Rates are shares, 0 to 1; intervals are 95 % Wilson intervals."""
 
     trials: int
-    """Per skill, and per ordered pair of skills."""
+    """Per skill."""
+    transition_trials: int
+    """Per ordered pair of skills."""
     seconds: float
     seed: int
     success_rate: dict[str, float]
@@ -65,6 +67,13 @@ class Evaluation:
     transition_rate: dict[str, dict[str, float]]
     """Source skill → target skill → rate."""
     normalised_reward: dict[str, float]
+
+    def measured_with(self) -> str:
+        """How many trials there were and how long they took, in words."""
+        own = f"{self.trials:,} trials of {self.seconds:g} s per skill"
+        if self.transition_trials == self.trials:
+            return f"{own} and per pair of skills"
+        return f"{own}, {self.transition_trials:,} per pair of skills"
 
     def transitions_into(self) -> dict[str, float]:
         """Mean rate of all transitions into each skill."""
@@ -90,25 +99,37 @@ class Evaluation:
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> "Evaluation":
-        """Back from JSON."""
+        """Back from JSON. Older files have one number of trials for skills and pairs."""
         known = {name: value for name, value in values.items() if name != "average"}
         for name in ("success_interval", "neighbourhood_interval"):
             if name in known:
                 known[name] = {skill: tuple(interval) for skill, interval in known[name].items()}
+        known.setdefault("transition_trials", known.get("trials"))
         return Evaluation(**known)
 
 
-def evaluate_policy(make_env: MakeEnv, model: ActorCritic, plan: TrialPlan, trials: int, seed: int = 0) -> Evaluation:
+def evaluate_policy(
+    make_env: MakeEnv,
+    model: ActorCritic,
+    plan: TrialPlan,
+    trials: int,
+    seed: int = 0,
+    transition_trials: int | None = None,
+) -> Evaluation:
     """Measure a policy's mean action.
 
-    trials: executions per skill, and per ordered pair of skills.
+    trials: executions per skill.
+    transition_trials: executions per ordered pair of skills; as many as per skill if not given.
     """
-    if trials < 1:
-        raise ConfigError(f"trials is {trials}; at least 1 is needed")
+    across_trials = trials if transition_trials is None else transition_trials
+    for name, count in (("trials", trials), ("transition_trials", across_trials)):
+        if count < 1:
+            raise ConfigError(f"{name} is {count}; at least 1 is needed")
     judge = Judge(make_env, model, plan, trials, seed)
-    own, near, across = judge.success(), judge.neighbourhood(), judge.transitions()
+    own, near, across = judge.success(), judge.neighbourhood(), judge.transitions(across_trials)
     return Evaluation(
         trials=trials,
+        transition_trials=across_trials,
         seconds=plan.seconds,
         seed=seed,
         success_rate={skill: _rate(won) for skill, won in own.items()},
@@ -134,27 +155,27 @@ class Judge:
 
     def success(self) -> dict[str, Tensor]:
         """SR: from reference states of the skill itself.  [trials] bool each"""
-        starts = [self._starts(skill, skill) for skill in self._plan.skills]
+        starts = [self._starts(skill, skill, self._trials) for skill in self._plan.skills]
         return self._by_skill(self._judge(self._plan.skills, starts))
 
     def neighbourhood(self) -> dict[str, Tensor]:
         """εNSR: from the neighbourhood of those.  [trials] bool each"""
-        starts = [self._starts(skill, skill, near=True) for skill in self._plan.skills]
+        starts = [self._starts(skill, skill, self._trials, near=True) for skill in self._plan.skills]
         return self._by_skill(self._judge(self._plan.skills, starts))
 
-    def transitions(self) -> dict[tuple[str, str], Tensor]:
-        """TSR: from reference states of every other skill.  (source, target) → [trials] bool"""
+    def transitions(self, trials: int) -> dict[tuple[str, str], Tensor]:
+        """TSR: from reference states of every other skill, so many each.  (source, target) → [trials] bool"""
         skills = self._plan.skills
         pairs = [(source, target) for source in skills for target in skills if source != target]
-        won = self._judge([target for _, target in pairs], [self._starts(*pair) for pair in pairs])
-        return dict(zip(pairs, won.split(self._trials), strict=True)) if pairs else {}
+        won = self._judge([target for _, target in pairs], [self._starts(*pair, trials) for pair in pairs])
+        return dict(zip(pairs, won.split(trials), strict=True)) if pairs else {}
 
     def _by_skill(self, won: Tensor) -> dict[str, Tensor]:
         return dict(zip(self._plan.skills, won.split(self._trials), strict=True))
 
-    def _starts(self, source: str, target: str, near: bool = False) -> Starts:
+    def _starts(self, source: str, target: str, count: int, near: bool = False) -> Starts:
         """Random frames of the source skill, to be continued as the target skill."""
-        clip, frame = _random_frames(self._motion, self._plan, source, self._trials, self._generator)
+        clip, frame = _random_frames(self._motion, self._plan, source, count, self._generator)
         starts = starts_at(self._motion, clip, frame)
         goal = int(torch.nonzero(self._motion.skill == self._plan.skills.index(target))[0])
         starts = replace(starts, clip=torch.full_like(clip, goal))
@@ -164,12 +185,12 @@ class Judge:
         return replace(starts, qpos=qpos, qvel=qvel)
 
     def _judge(self, targets: Sequence[str], parts: Sequence[Starts]) -> Tensor:
-        """Outcome of all trials, in order.  [len(parts) · trials] bool"""
+        """Outcome of all trials, in order; every part has the same number.  [len(parts) · trials] bool"""
         if not parts:
             return torch.zeros(0, dtype=torch.bool)
         plan = self._plan
         numbers = torch.tensor([plan.skills.index(name) for name in targets], device=self._motion.device)
-        skill = numbers.repeat_interleave(self._trials)
+        skill = numbers.repeat_interleave(len(parts[0].clip))
         starts = Starts(*(torch.cat([vars(part)[name] for part in parts]) for name in vars(parts[0])))
         outcome = []
         for chunk in torch.arange(len(skill), device=skill.device).split(_BATCH[skill.device.type]):

@@ -54,6 +54,7 @@ _STARTER = (
 
 _BALLPLAY = (
     Band("success_rate", "full", 0.969),
+    Band("paper_transition_rate", "full", 0.938),
     Band("transition_rate", "full", 0.938),
     Band("neighbourhood_rate", "full", 0.493),
     *(
@@ -62,7 +63,7 @@ _BALLPLAY = (
         for metric in ("success_rate", "transition_rate", "neighbourhood_rate")
     ),
 )
-"""The paper's figures, and its order."""
+"""The paper's figures, and its order. Its TSR is the mean of four pairs of skills; we ask as much of all twenty."""
 
 EXPERIMENTS: dict[str, Experiment] = {
     "main": Experiment(

@@ -41,7 +41,7 @@ class _Metric:
 
 def _into_interval(result: Evaluation, skill: str) -> Interval | None:
     rate = result.transitions_into().get(skill, math.nan)
-    trials = result.trials * sum(skill in targets for targets in result.transition_rate.values())
+    trials = result.transition_trials * sum(skill in targets for targets in result.transition_rate.values())
     return wilson_interval(round(rate * trials), trials) if math.isfinite(rate) and trials else None
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from html import escape
 from typing import NamedTuple
 
+from skillfield.evaluation import Evaluation
 from skillfield.reporting.bars import comparison_bars
 from skillfield.reporting.charts import duration, series_class, short
 from skillfield.reporting.clipsets import FilmRoom, pair_id, pair_sets, skill_sets
@@ -86,14 +87,14 @@ def _header(title: str, records: Sequence[RunRecord], made: datetime, version: s
 
 def _results(topic: _Topic) -> str:
     results = [run.evaluation for runs in topic.groups.values() for run in runs if run.evaluation]
-    settings = sorted({f"{result.trials:,} trials of {result.seconds:g} s" for result in results})
+    settings = sorted({result.measured_with() for result in results})
     caption = (
         "SR: success rate (%) from reference states of the skill. εNSR: the same from their ε-neighbourhood. "
         "NR: mean reward per frame over all start frames. TSR: success rate (%) after starting in another skill, "
         "averaged over all ordered pairs. "
     )
     if settings:
-        caption += f"Per skill and pair: {' or '.join(settings)}. "
+        caption += f"Measured with {' or '.join(settings)}. "
     evaluated = [sum(run.evaluation is not None for run in runs) for runs in topic.groups.values()]
     if max(evaluated) > 1:
         caption += "± is the sample standard deviation over runs. "
@@ -238,11 +239,18 @@ def _runs(records: Sequence[RunRecord]) -> str:
             f"{run.samples:,}",
             duration(run.seconds),
             short(speed),
-            f"{run.evaluation.trials:,} trials" if run.evaluation else "not evaluated",
+            _evaluated(run.evaluation),
         )
         rows.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     table = f'<table class="runs"><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     return section("runs", "Runs", "", f'<div class="wide">{table}</div>')
+
+
+def _evaluated(result: Evaluation | None) -> str:
+    if result is None:
+        return "not evaluated"
+    across = f", {result.transition_trials:,} per pair" if result.transition_trials != result.trials else ""
+    return f"{result.trials:,} trials{across}"
 
 
 def _skills(runs: Sequence[RunRecord]) -> tuple[str, ...]:

@@ -18,17 +18,22 @@ from skillfield.files import read_json
 from skillfield.reporting.logs import METRICS_FILE, read_metrics
 
 __all__ = [
+    "EVALUATION_FILE",
     "ClipRows",
     "Edges",
     "RunRecord",
     "by_method",
     "filmed_run",
+    "read_evaluation",
     "read_run",
     "transition_video_path",
     "video_path",
 ]
 
 Numbers = NDArray[np.float64]
+
+EVALUATION_FILE = "evaluation.json"
+"""What `skillfield evaluate` leaves in a run folder."""
 
 
 @dataclass(frozen=True)
@@ -125,11 +130,23 @@ def read_run(folder: Path, config: Mapping[str, Any]) -> RunRecord:
         folder=folder,
         config=config,
         metrics=metrics,
-        evaluation=_read_evaluation(folder / "evaluation.json"),
+        evaluation=read_evaluation(path) if (path := folder / EVALUATION_FILE).exists() else None,
         clips=clips,
         edges=_read_edges(folder / "graph.safetensors", rows) if clips else None,
         mean_reward=_read_mean_reward(folder, rows) if clips else None,
     )
+
+
+def read_evaluation(path: Path) -> Evaluation:
+    """The figures of an evaluation.json; a missing or damaged one raises."""
+    values = read_json(path, SkillfieldError)
+    again = f"measure again: skillfield evaluate {path.parent}"
+    try:
+        result = Evaluation.from_dict(values)
+        _check_numbers(result)
+    except (TypeError, AttributeError, ValueError) as problem:
+        raise SkillfieldError(f"{path}: no evaluation of this version ({problem}); {again}") from None
+    return result
 
 
 def by_method(records: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
@@ -168,24 +185,13 @@ def _read_numbers(path: Path) -> list[dict[str, float]]:
     return metrics
 
 
-def _read_evaluation(path: Path) -> Evaluation | None:
-    if not path.exists():
-        return None
-    values = read_json(path, SkillfieldError)
-    again = f"measure again: skillfield evaluate {path.parent}"
-    try:
-        result = Evaluation.from_dict(values)
-        _check_numbers(result)
-    except (TypeError, AttributeError, ValueError) as problem:
-        raise SkillfieldError(f"{path}: no evaluation of this version ({problem}); {again}") from None
-    return result
-
-
 def _check_numbers(result: Evaluation) -> None:
-    """Raise TypeError or ValueError unless every figure is one."""
-    int(result.trials), float(result.seconds)
+    """Raise TypeError or ValueError unless every figure is one, and every skill has all of its own."""
+    int(result.trials), int(result.transition_trials), float(result.seconds)
     for rates in (result.success_rate, result.neighbourhood_rate, result.normalised_reward):
         np.array(list(rates.values()), dtype=np.float64)
+        if rates.keys() != result.success_rate.keys():
+            raise ValueError(f"figures of {list(rates)} beside those of {list(result.success_rate)}")
     for targets in result.transition_rate.values():
         np.array(list(targets.values()), dtype=np.float64)
     for intervals in (result.success_interval, result.neighbourhood_interval):
