@@ -12,7 +12,7 @@ from skillfield.characters.humanoid import STANDING_HEIGHT, humanoid
 from skillfield.cli.main import main
 from skillfield.clips import Clip, save_clip
 from skillfield.errors import ClipError, DeviceError
-from skillfield.experiments.recordings import clip_folder, default_folder, task_clips
+from skillfield.experiments.recordings import clip_folder, default_folder, named_clips, task_clips
 from skillfield.experiments.run import build_ppo, preset
 from skillfield.experiments.tasks import ballplay, ballplay_paper, starter
 from skillfield.learning.checkpoint import Counters, resume, save_checkpoint
@@ -82,6 +82,15 @@ def test_a_task_with_clips_of_its_own_needs_no_data(monkeypatch: pytest.MonkeyPa
     """Whatever the environment says."""
     monkeypatch.setenv("SKILLFIELD_DATA", str(tmp_path))
     assert clip_folder(starter()) == starter().clips
+
+
+def test_a_path_goes_before_a_tasks_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`starter` is the task's clips unless there is a folder of that name here."""
+    monkeypatch.chdir(tmp_path)
+    assert named_clips(Path("starter")) == starter().clips
+    assert named_clips(Path("nowhere")) == Path("nowhere")
+    Path("starter").mkdir()
+    assert named_clips(Path("starter")) == Path("starter")
 
 
 def test_missing_recordings_say_how_to_get_them(

@@ -1,5 +1,6 @@
 """Clips made by a policy."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,12 +14,23 @@ from skillfield.characters.humanoid import humanoid
 from skillfield.cli.main import main
 from skillfield.clips import Clip, load_clips
 from skillfield.errors import ConfigError
-from skillfield.evaluation.recording import clip_of_states, record_clip
+from skillfield.evaluation.metrics import MakeEnv, TrialPlan
+from skillfield.evaluation.recording import (
+    Attempts,
+    clip_of_states,
+    closeness,
+    follows,
+    last_followed,
+    record_clips,
+    stands,
+)
+from skillfield.evaluation.rollout import Trials
 from skillfield.evaluation.success import SuccessRule
 from skillfield.experiments.run import load_config
 from skillfield.experiments.shipped import run_folder
 from skillfield.experiments.starter.authoring import CLIP_FOLDER
 from skillfield.experiments.tasks import starter
+from skillfield.learning.networks import ActorCritic
 from skillfield.reference import ReferenceMotion
 from skillfield.reference.motion import clip_positions
 
@@ -56,35 +68,99 @@ def test_states_come_back_from_their_clip() -> None:
     assert np.allclose(clip.joint_pos[:, finger], fused.fixed_columns["left_index_1_z"])
 
 
+class Only(SuccessRule):
+    """Calls these trials good, whatever happened."""
+
+    def __init__(self, *good: int) -> None:
+        self.good = good
+
+    def judge(self, trials: Trials) -> torch.Tensor:
+        return torch.tensor([number in self.good for number in range(trials.alive.shape[1])])
+
+
+def hold(rule: SuccessRule | None = None) -> tuple[MakeEnv, ActorCritic, TrialPlan, Clip]:
+    """What `record_clips` needs to record the starter's hold, with another success rule if there is one."""
+    task, model = starter(), load_networks("starter")
+    plan = replace(task.trials, rules={**task.trials.rules, "hold": rule or task.trials.rules["hold"]})
+    (demonstration,) = [clip for clip in load_clips(CLIP_FOLDER) if clip.skill == "hold"]
+    return env_factory(task, load_config(run_folder("starter")), model), model, plan, demonstration
+
+
+def start_frame(clip: Clip) -> int:
+    """That the attempt began in, from the clip's source."""
+    found = re.search(r"a start in frame (\d+) of", clip.source)
+    assert found
+    return int(found[1])
+
+
 def test_a_recorded_skill_is_what_the_simulation_did() -> None:
     """As long as the demonstration, judged good, with the contacts that were felt, and near what was demonstrated."""
-    task, model = starter(), load_networks("starter")
-    make_env = env_factory(task, load_config(run_folder("starter")), model)
-    (demonstration,) = [clip for clip in load_clips(CLIP_FOLDER) if clip.skill == "hold"]
-    clip = record_clip(make_env, model, task.trials, demonstration, attempts=4)
+    make_env, model, plan, demonstration = hold()
+    (clip,) = record_clips(make_env, model, plan, demonstration, attempts=4)
     assert len(clip) == len(demonstration)
-    assert clip.source.startswith("recorded from a policy, 0.25 s after frame")
+    assert clip.source.startswith("recorded from a policy, 0.25 s after a start in frame")
+    assert clip.source.endswith("the whole trial of 10 s is a success")
     assert clip.contacts[:, 0].mean() > 0.8
     held = clip.object_pos[-20:, 0] - demonstration.object_pos[-20:, 0]
     assert np.linalg.norm(held, axis=-1).mean() < 0.2
-    ReferenceMotion([clip], task.character(), task.skills)
+    ReferenceMotion([clip], starter().character(), starter().skills)
 
 
-class Never(SuccessRule):
-    """Nothing is good enough."""
+def test_whole_successes_come_first_then_those_that_follow_closest() -> None:
+    """Takes are different attempts; only one that succeeds as a whole is recorded past the demonstration's end."""
+    by_closeness = [start_frame(clip) for clip in record_clips(*hold(Only()), takes=4, attempts=4)]
+    assert sorted(by_closeness) == [0, 1, 2, 3]
+    make_env, model, plan, demonstration = hold(Only(by_closeness[-1]))
+    first, *others = record_clips(make_env, model, plan, demonstration, takes=3, attempts=4)
+    assert [start_frame(clip) for clip in (first, *others)] == [by_closeness[-1], *by_closeness[:2]]
+    assert len(first) == len(demonstration)
+    assert first.source.endswith("is a success")
+    for clip in others:
+        assert len(clip) == len(demonstration) - 1 - start_frame(clip) - 15
+        assert clip.source.endswith("it stands 1 s beyond that clip's end, but the whole trial of 10 s is no success")
 
-    def judge(self, trials: object) -> torch.Tensor:
-        return torch.zeros(2, dtype=torch.bool)
+
+def attempts(reward: list[list[float]], alive: list[list[float]]) -> Attempts:
+    """One list per attempt, one number per step; the rest does not matter."""
+    earned, up = torch.tensor(reward).T, torch.tensor(alive).T > 0
+    steps, count = earned.shape
+    still = torch.zeros(steps, count, 3)
+    trials = Trials(60.0, still, still, up, up)
+    return Attempts(torch.zeros(count), trials, still, still, earned, torch.ones_like(up))
 
 
-def test_what_never_succeeds_is_not_recorded() -> None:
-    """The skill and the clip are named."""
-    task, model = starter(), load_networks("starter")
-    make_env = env_factory(task, load_config(run_folder("starter")), model)
-    (demonstration,) = [clip for clip in load_clips(CLIP_FOLDER) if clip.skill == "hold"]
-    plan = replace(task.trials, rules={**task.trials.rules, "hold": Never()}, seconds=0.1)
-    with pytest.raises(ConfigError, match="skill 'hold': none of 2 attempts from clip 'hold' succeeds"):
-        record_clip(make_env, model, plan, demonstration, attempts=2)
+def test_an_attempt_that_loses_the_clip_or_falls_does_not_count() -> None:
+    """Fifteen steps without reward before the end; a fall before the end; neither matters after it."""
+    lost, flicker, fell = [1.0] * 5 + [0.0] * 15 + [1.0] * 10, [0.0, 0.0, 1.0] * 10, [1.0] * 25 + [0.0] * 5
+    tried = attempts([lost, flicker], [[1.0] * 30, fell])
+    end = torch.tensor([25, 25])
+    assert follows(tried, end).tolist() == [False, True]
+    assert follows(tried, end - 10).tolist() == [True, True]
+    assert stands(tried.trials, end).tolist() == [True, True]
+    assert stands(tried.trials, end + 1).tolist() == [True, False]
+
+
+def test_a_recording_ends_with_the_last_step_that_follows() -> None:
+    """A ball that is not caught again is left out; what happens after the demonstration's end is not looked at."""
+    tried = attempts([[0.5] * 6 + [0.005] * 2 + [0.5] * 2, [0.0] * 10], [[1.0] * 10] * 2)
+    assert last_followed(tried, torch.tensor([8, 8])).tolist() == [5, 0]
+    assert last_followed(tried, torch.tensor([10, 10])).tolist() == [9, 0]
+
+
+def test_closeness_is_the_mean_reward_of_what_is_recorded() -> None:
+    """From the first recorded step to the demonstration's end."""
+    tried = attempts([[9.0, 0.2, 0.4, 9.0], [9.0, 0.3, 9.0, 9.0]], [[1.0] * 4] * 2)
+    torch.testing.assert_close(closeness(tried, 1, torch.tensor([3, 2])), torch.tensor([0.3, 0.3]))
+
+
+def test_what_is_never_followed_is_not_recorded() -> None:
+    """A policy that always does the same loses the clip; the skill and the clip are named."""
+    make_env, model, plan, demonstration = hold()
+    with torch.no_grad():
+        for weight in model.policy.parameters():
+            weight.zero_()
+    with pytest.raises(ConfigError, match="skill 'hold': 0 of 2 attempts follow clip 'hold' and stand 1 s longer; 1 n"):
+        record_clips(make_env, model, plan, demonstration, attempts=2)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +169,17 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["data", "record", "starter", "--out", str(out), "--skills", "levitate"]) == 2
     assert "unknown skill 'levitate'" in capsys.readouterr().err
     assert not out.exists()
-    options = ["--skills", "hold", "--attempts", "2", "--source", "a test"]
+    options = ["--skills", "hold", "--attempts", "3", "--takes", "2", "--prefix", "my", "--source", "a test"]
     assert main(["data", "record", "starter", "--out", str(out), *options]) == 0
-    (clip,) = load_clips(out)
-    assert clip.source.endswith("; a test")
+    clips = load_clips(out)
+    assert [clip.name for clip in clips] == ["my_hold_1", "my_hold_2"]
+    for clip in clips:
+        assert "policy: task starter, method full, 5 million samples; simulated by MuJoCo" in clip.source
+        assert clip.source.endswith("; a test")
+
+
+def test_more_takes_than_attempts_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is simulated."""
+    options = ["--takes", "3", "--attempts", "2"]
+    assert main(["data", "record", "starter", "--out", str(tmp_path / "mine"), *options]) == 2
+    assert "cannot record 3 of 2 attempts" in capsys.readouterr().err

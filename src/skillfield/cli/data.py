@@ -14,6 +14,7 @@ from skillfield.characters import Character, character
 from skillfield.clips import Clip, clip_files, load_clip
 from skillfield.clips.checking import Finding, check_clip
 from skillfield.errors import CharacterError, ClipError
+from skillfield.experiments.recordings import named_clips
 from skillfield.reference.checking import check_against_character
 from skillfield.reporting.console import table_console
 from skillfield.reporting.filmstrip import write_filmstrip
@@ -30,7 +31,7 @@ class DataCheck:
     """Say what is wrong with clips, where, and how bad. Exits with 2 if any clip cannot be trained on, else with 0."""
 
     path: PathArgument
-    """A clip, or a folder of clips."""
+    """A clip, a folder of clips, or the name of a task, such as starter."""
     character: str | None = None
     """Built-in character to check against; by default the one that each clip names."""
     skills: tuple[str, ...] = ()
@@ -38,7 +39,7 @@ class DataCheck:
 
     def run(self) -> int:
         """Print the findings of every clip."""
-        findings = {file: self._check(file) for file in clip_files(self.path)}
+        findings = {file: self._check(file) for file in clip_files(named_clips(self.path))}
         table_console().print(_findings_table(findings))
         errors, warnings = (
             sum(finding.severity == severity for found in findings.values() for finding in found)
@@ -66,7 +67,7 @@ class DataShow:
     """List clips and draw a filmstrip of each."""
 
     path: PathArgument
-    """A clip, or a folder of clips."""
+    """A clip, a folder of clips, or the name of a task, such as starter."""
     out: Path = Path("filmstrips")
     """Folder for the filmstrips."""
     character: str | None = None
@@ -76,7 +77,7 @@ class DataShow:
 
     def run(self) -> int:
         """Print the summary, write the pictures, print where they are."""
-        files = clip_files(self.path)
+        files = clip_files(named_clips(self.path))
         clips = [load_clip(file) for file in files]
         table_console().print(_summary_table(clips))
         models: dict[str, Character] = {}

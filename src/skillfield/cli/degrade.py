@@ -8,6 +8,7 @@ import tyro
 
 from skillfield.clips import load_clips, save_clips
 from skillfield.clips.degrading import Degradation, degrade
+from skillfield.experiments.recordings import named_clips
 
 __all__ = ["DataDegrade"]
 
@@ -17,14 +18,14 @@ class DataDegrade:
     """Make clips worse: noise on the objects, missing frames. The clips themselves stay as they are."""
 
     path: Annotated[Path, tyro.conf.Positional]
-    """A clip, or a folder of clips."""
+    """A clip, a folder of clips, or the name of a task, such as starter."""
     out: Path
     """Folder for the worse clips; it must be new or empty."""
     how: Annotated[Degradation, tyro.conf.arg(name="")] = Degradation()  # noqa: RUF009  # a frozen value
 
     def run(self) -> int:
         """Degrade everything, then write everything."""
-        clips = [degrade(clip, self.how) for clip in load_clips(self.path)]
+        clips = [degrade(clip, self.how) for clip in load_clips(named_clips(self.path))]
         save_clips(clips, self.out)
         for clip in clips:
             print(f"{clip.name}: {int((~clip.valid).sum())} of {len(clip)} frames missing")

@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from skillfield.errors import ConfigError
+from skillfield.experiments.recordings import named_clips
 from skillfield.viewer.opening import clip_viewer, policy_viewer
 from skillfield.viewer.serving import LOOPBACK, is_loopback
 
@@ -25,7 +26,7 @@ class Play:
     run_folder: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(name="run")] = None
     """Run folder with a checkpoint, or the name of a shipped policy, such as starter."""
     clips: Path | None = None
-    """Instead of a policy: a clip, or a folder of clips, to be played as they are."""
+    """Instead of a policy: a clip, a folder of clips, or the name of a task, whose clips are played as they are."""
     character: str | None = None
     """Built-in character that shows the clips; by default the one that they name."""
     data: Path | None = None
@@ -46,7 +47,7 @@ class Play:
         if (self.run_folder is None) == (self.clips is None):
             raise ConfigError("say what to play: a run folder, a shipped policy such as starter, or --clips FOLDER")
         if self.clips is not None:
-            viewer = clip_viewer(self.clips, self.character, host=self.host, port=self.port)
+            viewer = clip_viewer(named_clips(self.clips), self.character, host=self.host, port=self.port)
         else:
             assert self.run_folder is not None
             viewer = policy_viewer(self.run_folder, self.data, host=self.host, port=self.port, films=self.films)

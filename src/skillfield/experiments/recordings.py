@@ -1,4 +1,4 @@
-"""Demonstrations that are not shipped: where they lie once they are imported, and how to get them."""
+"""Where a task's demonstrations lie: in the package, or where they were imported to, and how to get them."""
 
 import os
 from pathlib import Path
@@ -6,8 +6,9 @@ from pathlib import Path
 from skillfield.clips import Clip, load_clips
 from skillfield.errors import ClipError
 from skillfield.experiments.task import Task
+from skillfield.experiments.tasks import TASKS
 
-__all__ = ["clip_folder", "default_folder", "task_clips"]
+__all__ = ["clip_folder", "default_folder", "named_clips", "task_clips"]
 
 _HOW = """fetch the public recordings and import them once:
   git clone https://github.com/Ingrid789/SkillMimic-V2
@@ -45,3 +46,8 @@ def task_clips(task: Task, data: Path | None = None) -> list[Clip]:
         if missing:
             raise ClipError(f"{folder}: no clip of {missing}, which task '{task.name}' is to learn")
     return clips
+
+
+def named_clips(path: Path) -> Path:
+    """A clip or a folder of clips, or the clips of the task of that name where there is no such path."""
+    return clip_folder(TASKS[str(path)]()) if str(path) in TASKS and not path.exists() else path
