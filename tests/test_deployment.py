@@ -28,6 +28,7 @@ from skillfield.experiments.loading import TrainedRun, load_run
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.history import HistoryKind
 from skillfield.imitation.perception import Perception
+from skillfield.learning.history_encoder import HistoryEncoder
 from skillfield.learning.networks import ActorCritic
 from skillfield.simulation import CpuEngine
 
@@ -80,7 +81,8 @@ def greatest(*pairs: tuple[np.ndarray, Tensor]) -> float:
 def test_every_skill_acts_as_in_the_environment(
     exported: Path, trained: TrainedRun, begin: Callable[..., None]
 ) -> None:
-    """Two seconds of each: plain MuJoCo goes through the same states, ONNX gives the same targets and memory."""
+    """Two seconds of each: plain MuJoCo goes through the same states, ONNX gives the same targets and a memory from
+    which the encoder makes the same embedding."""
     skills, session = trained.task.skills, load_onnx(exported)
     env = env_factory(trained.task, trained.config, trained.networks)(len(skills))
     clip_of_skill = [env.motion.skill.tolist().index(number) for number in range(len(skills))]
@@ -88,7 +90,9 @@ def test_every_skill_acts_as_in_the_environment(
     policy = sf.load_policy("starter")
     plain = PlainWorlds(policy.model, policy.substeps, [policy.start(skill) for skill in skills])
     assert env.history is not None
-    memory = {"history": np.zeros_like(env.history.window()), "first": np.ones(len(skills), dtype=bool)}
+    assert isinstance(trained.networks.encoder, HistoryEncoder)
+    past = np.zeros((len(skills), env.history.length, env.history.features), dtype=np.float32)
+    memory = {"history": past, "first": np.ones(len(skills), dtype=bool)}
     condition = np.eye(len(skills), dtype=np.float32)
     worst = 0.0
     for _ in range(STEPS):
@@ -98,7 +102,8 @@ def test_every_skill_acts_as_in_the_environment(
         targets = env._actions.targets(action, env.engine.state.qpos)
         env.advance(action)
         plain.step(targets)
-        worst = max(worst, greatest((found, targets), (memory["history"], env.history.window())))
+        embedding = trained.networks.encoder(torch.from_numpy(memory["history"]))
+        worst = max(worst, greatest((found, targets), (embedding.numpy(), env.history.recall())))
         assert np.array_equal(plain.arrays()["qpos"], env.engine.state.qpos.numpy())
     assert worst < 1e-5
 

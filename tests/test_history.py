@@ -34,7 +34,7 @@ LENGTH = 12
 
 
 def remembering(
-    clips: list[Clip], character: Character, kind: str = "stacked", envs: int = 2, **changes: Any
+    clips: list[Clip], character: Character, kind: str = "stacked", envs: int = 2, stride: int = 2, **changes: Any
 ) -> ImitationEnv:
     """An environment with a memory of twelve frames."""
     motion = ReferenceMotion(clips, character, tuple(dict.fromkeys(clip.skill for clip in clips)))
@@ -46,7 +46,9 @@ def remembering(
     encoder = None
     if kind == "encoder":
         size = reference_features(motion, character).shape[1]
-        encoder = HistoryEncoder(size, LENGTH, SMALL).requires_grad_(False)
+        with torch.random.fork_rng():
+            torch.manual_seed(3)
+            encoder = HistoryEncoder(size, LENGTH, replace(SMALL, stride=stride)).requires_grad_(False)
     sampler = AugmentedSampler(motion, character, TrackingWeights(), Augmentation(**changes))
     return ImitationEnv(CpuEngine(character, envs, 1), sampler, config, encoder)
 
@@ -215,7 +217,6 @@ def test_an_encoder_is_needed_to_encode(make_clip: MakeClip, hand_character: Cha
 def test_the_memory_is_part_of_a_snapshot(make_clip: MakeClip, hand_character: Character) -> None:
     """A restored environment sees and remembers the same; what it does next leaves the snapshot as it was."""
     env, other = (remembering([make_clip(30)], hand_character, "encoder", envs=4) for _ in range(2))
-    other._embedding = env._embedding
     env.reset()
     for _ in range(8):
         env.step(torch.randn(4, env.num_actions))
@@ -225,6 +226,36 @@ def test_the_memory_is_part_of_a_snapshot(make_clip: MakeClip, hand_character: C
     assert torch.equal(other.observe(), env.observe())
     other.reset()
     assert torch.equal(snapshot["history"], kept)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_an_embedding_made_frame_by_frame_is_that_of_the_whole_window(
+    make_clip: MakeClip, hand_character: Character, stride: int
+) -> None:
+    """While running, after resets and when the encoder changes: as if it read all of the past at every step."""
+    clips = [make_clip(30), make_clip(24, skill="swing", name="swing")]
+    env = remembering(clips, hand_character, "encoder", envs=4, stride=stride)
+    whole = remembering(clips, hand_character, "stacked", envs=4)
+    encoder: Any = memory(env)._embedding
+    encoder.mean.normal_(0.0, 0.1)
+    encoder.spread.uniform_(0.05, 0.2)
+    memory(env).refresh()
+    starts = env.sampler.sample(4)
+    for each in (env, whole):
+        each.start(torch.arange(4), starts)
+    for step in range(2 * LENGTH):
+        expected = encoder(memory(whole).window())
+        assert expected.std() > 0.01
+        torch.testing.assert_close(memory(env).recall(), expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(memory(env).recall(torch.tensor([2, 0])), expected[[2, 0]], atol=1e-5, rtol=1e-5)
+        actions = torch.randn(4, env.num_actions)
+        for each in (env, whole):
+            each.advance(actions)
+        if step == LENGTH // 2:
+            some, others = torch.tensor([1, 3]), env.sampler.sample(2)
+            for each in (env, whole):
+                each.start(some, others)
+                memory(each).reset_where(torch.tensor([True, False, False, False]), torch.tensor([9, 0, 0, 0]))
 
 
 @pytest.fixture(scope="module")

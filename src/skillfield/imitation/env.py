@@ -104,7 +104,7 @@ class ImitationEnv:
         self, engine: Engine, sampler: StartSampler, config: EnvConfig, embedding: Embedding | None = None
     ) -> None:
         """embedding: what `history="encoder"` shows the policy of its past."""
-        self.engine, self.sampler, self.config, self._embedding = engine, sampler, config, embedding
+        self.engine, self.sampler, self.config = engine, sampler, config
         self.motion = sampler.motion
         character = engine.character
         self.num_envs, self.device = engine.num_envs, engine.device
@@ -118,8 +118,11 @@ class ImitationEnv:
         self.observation_size = self._perception.size(self.num_skills)
         self.history: History | None = None
         if config.history in ("encoder", "stacked"):
-            self.history = History(self.motion, character, self.num_envs, config.history_length)
-        self.observation_size += self._memory_size()
+            if config.history == "encoder" and embedding is None:
+                raise ConfigError("history is 'encoder', but there is no encoder")
+            remembers = embedding if config.history == "encoder" else None
+            self.history = History(self.motion, character, self.num_envs, config.history_length, remembers)
+        self.observation_size += self.history.size if self.history is not None else int(config.history == "time")
         self._eye = torch.eye(self.num_skills, device=self.device)
         self._goes_on = self._what_goes_on(StateKinematics(character, self.device))  # [C]
         self._present = torch.cumsum(self.motion.valid, 0)  # [N] frames up to and with this one that are not missing
@@ -316,17 +319,7 @@ class ImitationEnv:
             now = self.frame + (self.progress - self.masked).clamp_min(0)
             now = torch.minimum(now, self.motion.length[self.clip] - 1)  # a trial outlives its clip
             return ((now if envs is None else now[envs]) / POLICY_HZ).unsqueeze(1)
-        window = self.history.window(envs)
-        return self._embedding(window) if self._embedding is not None else window.flatten(1)
-
-    def _memory_size(self) -> int:
-        if self.config.history == "encoder":
-            if self._embedding is None:
-                raise ConfigError("history is 'encoder', but there is no encoder")
-            return self._embedding.size
-        if self.history is not None:
-            return self.history.length * self.history.features
-        return 1 if self.config.history == "time" else 0
+        return self.history.recall(envs)
 
     def _reward(self, state: SimulationState, reference: Kinematics, row: Tensor) -> Tensor:
         current = Kinematics(

@@ -109,6 +109,8 @@ def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
             f"{checkpoint}: (observations, actions, hidden) of the checkpoint are {found}, this run has {shapes}"
         )
     ppo.model.load_state_dict(model.state_dict())
+    if ppo.env.history is not None:
+        ppo.env.history.refresh()
     path = checkpoint / "training.safetensors"
     tensors = _read_tensors(path)
     try:

@@ -59,6 +59,9 @@ class HistoryEncoder(nn.Module):
 
     mean: Tensor
     spread: Tensor
+    frames: Tensor
+    pieces: Tensor
+    num_pieces = 3
 
     def __init__(self, features: int, length: int, config: EncoderConfig) -> None:
         super().__init__()
@@ -73,14 +76,35 @@ class HistoryEncoder(nn.Module):
         self.head = nn.Linear(frames * widths[-1], config.size)
         self.register_buffer("mean", torch.zeros(features))
         self.register_buffer("spread", torch.ones(features))
+        # what the first convolution reads: each of its positions has a frame before it, one on it, and one after it
+        before, on, after = (torch.arange(0, length, config.stride) + shift for shift in (-1, 0, 1))
+        self.register_buffer("frames", torch.cat((before, on, after)), persistent=False)
+        self.register_buffer("pieces", torch.arange(3).repeat_interleave(len(on)), persistent=False)
 
     def forward(self, window: Tensor) -> Tensor:
         """[n, k, F] → [n, size]"""
+        return self._rest(self.convolutions[0](_threes(self._scaled(window), self.strides[0])))
+
+    def project(self, features: Tensor) -> Tensor:
+        """What the first convolution makes of a frame that stands before, on and after its position: three pieces."""
+        first = self.convolutions[0]
+        assert isinstance(first, nn.Linear)
+        pieces = first.weight.unflatten(1, (self.num_pieces, -1)).transpose(0, 1).flatten(0, 1)  # [3·C, F]
+        return nn.functional.linear(self._scaled(features), pieces)
+
+    def embed(self, read: Tensor) -> Tensor:
+        """The same as `forward`, from such pieces.  [n, 3·positions, C] → [n, size]"""
+        return self._rest(read.unflatten(1, (self.num_pieces, -1)).sum(dim=1) + self.convolutions[0].bias)
+
+    def _scaled(self, features: Tensor) -> Tensor:
         scale = self.spread.reciprocal()
-        x = torch.addcmul(-self.mean * scale, window, scale).clamp(-5.0, 5.0)
-        for convolution, stride in zip(self.convolutions, self.strides, strict=True):
-            x = torch.relu(convolution(_threes(x, stride)))
-        return self.head(x.flatten(1))
+        return torch.addcmul(-self.mean * scale, features, scale).clamp(-5.0, 5.0)
+
+    def _rest(self, x: Tensor) -> Tensor:
+        """From the first convolution on.  [n, positions, C] → [n, size]"""
+        for convolution, stride in zip(self.convolutions[1:], self.strides[1:], strict=True):
+            x = convolution(_threes(torch.relu(x), stride))
+        return self.head(torch.relu(x).flatten(1))
 
 
 def _threes(x: Tensor, stride: int) -> Tensor:
