@@ -182,12 +182,11 @@ class Layout:
 
         A gantry cannot turn, so its frame never does; a fixed root has the world's frame.
         """
-        ahead = qpos.new_tensor([1.0, 0.0]).expand(*qpos.shape[:-1], 2)
-        if self._kind == "fixed":
-            return torch.zeros_like(ahead), ahead
         if self._kind == "free":
-            ahead = heading_cos_sin(qpos[..., self._root_q[3:]])
-        return qpos[..., self._root_q[:2]], ahead
+            return qpos[..., self._root_q[:2]], heading_cos_sin(qpos[..., self._root_q[3:]])
+        one = torch.ones_like(qpos[..., :1])  # a tensor made of host numbers could not be recorded
+        ahead = torch.cat((one, torch.zeros_like(one)), dim=-1)
+        return (torch.zeros_like(ahead) if self._kind == "fixed" else qpos[..., self._root_q[:2]]), ahead
 
     def alignment(self, qpos: Tensor, onto: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Turn, origin and target for `move_in_plane`: the roots of `qpos` go where those of `onto` stand and head."""

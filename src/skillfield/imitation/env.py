@@ -12,6 +12,7 @@ from torch import Tensor
 
 from skillfield.characters.physics import POLICY_HZ
 from skillfield.errors import ConfigError
+from skillfield.imitation.anchoring import Anchor
 from skillfield.imitation.history import Embedding, History, HistoryKind
 from skillfield.imitation.perception import Perception
 from skillfield.imitation.rewards import DeepMimicWeights, contact_graph_error, deepmimic_reward, skillmimic_reward
@@ -21,7 +22,7 @@ from skillfield.reference.endings import returns
 from skillfield.reference.kinematics import Kinematics, TrackingWeights, tracking_exponent
 from skillfield.reference.sampling import Starts, StartSampler
 from skillfield.reference.states import StateKinematics
-from skillfield.simulation import Engine, SimulationState
+from skillfield.simulation import Engine
 
 __all__ = ["EnvConfig", "ImitationEnv", "SkillStatistics", "StepResult"]
 
@@ -131,6 +132,7 @@ class ImitationEnv:
         self._limit = self._longs()  # steps after which the episode is out of time
         self._return = torch.zeros(self.num_envs, device=self.device)
         self._silent = self._longs()  # scored steps in a row that earned nothing
+        self._anchor = Anchor(self.motion, self._layout, self.num_envs)
         self.statistics = self._fresh_statistics()
         self.masked_resets = self.device.type != "cpu"  # never ask which episodes ended: that would stall a GPU
         self.sampling_seconds = 0.0  # spent on choosing starts: what augmentation costs
@@ -158,6 +160,7 @@ class ImitationEnv:
         if self.history is not None:
             self.history.reset(envs, starts.past_row)
         self._return[envs], self._silent[envs] = 0.0, 0
+        self._anchor.clear(envs)
         self._limit[envs] = self._time_limit(starts)
 
     def advance(self, actions: Tensor) -> None:
@@ -171,11 +174,15 @@ class ImitationEnv:
         row = self.motion.row(self.clip, self.frame + (self.progress - self.masked).clamp_min(0))
         scored = (self.progress > self.masked) & self.motion.valid[row]
         reference = self.motion.kinematics(row)
-        root_pos_w = state.body_pos_w[:, self._root]
+        current = self._current(row)
         failure = state.diverged | failed(
-            self.config.termination, root_pos_w, state.object_pos_w, reference.object_pos_w, scored & ~self.away
+            self.config.termination,
+            state.body_pos_w[:, self._root],
+            current.object_pos_w,
+            reference.object_pos_w,
+            scored & ~self.away,
         )
-        return torch.where(scored, self._reward(state, reference, row), 0.0), scored, failure
+        return torch.where(scored, self._reward(current, reference, row), 0.0), scored, failure
 
     def _lost(self, reward: Tensor, scored: Tensor) -> Tensor:
         """Which environments have followed nothing for too long.  [E] bool"""
@@ -240,6 +247,7 @@ class ImitationEnv:
         for name, value in zip(_CLOCKS, fresh, strict=True):
             clock = getattr(self, name)
             torch.where(ended, value, clock, out=clock)
+        self._anchor.clear_where(ended)
         return starts.qpos, starts.qvel
 
     def _look_now(self) -> Tensor:
@@ -270,7 +278,7 @@ class ImitationEnv:
 
     def snapshot(self) -> dict[str, Tensor]:
         """Everything needed to go on from here bit for bit."""
-        own = {name: getattr(self, name).clone() for name in _CLOCKS}
+        own = {name: getattr(self, name).clone() for name in _CLOCKS} | {"place": self._anchor.place.clone()}
         if self.history is not None:
             own["history"] = self.history.window()
         return own | self.engine.snapshot()
@@ -279,6 +287,7 @@ class ImitationEnv:
         """Go on from a snapshot."""
         for name in _CLOCKS:
             getattr(self, name).copy_(snapshot[name])
+        self._anchor.place.copy_(snapshot["place"])
         if self.history is not None:
             self.history.restore(snapshot["history"])
         self.engine.restore(snapshot)
@@ -321,7 +330,9 @@ class ImitationEnv:
             return ((now if envs is None else now[envs]) / POLICY_HZ).unsqueeze(1)
         return self.history.recall(envs)
 
-    def _reward(self, state: SimulationState, reference: Kinematics, row: Tensor) -> Tensor:
+    def _current(self, row: Tensor) -> Kinematics:
+        """The present state as it is compared with these rows of the reference.  [E]"""
+        state = self.engine.state
         current = Kinematics(
             key_pos_w=state.body_pos_w[:, self._key],
             key_vel_w=state.body_lin_vel_w[:, self._key],
@@ -332,10 +343,17 @@ class ImitationEnv:
             object_lin_vel_w=state.object_lin_vel_w,
             object_ang_vel_w=state.object_ang_vel_w,
         )
+        if not self._anchor.needed:
+            return current
+        self._anchor.drop(row, state.qpos)
+        return self._anchor.moved(current)
+
+    def _reward(self, current: Kinematics, reference: Kinematics, row: Tensor) -> Tensor:
         if self.config.reward == "dm":
             return deepmimic_reward(current, reference, self.config.deepmimic, self._layout, self.away)
         tracking = tracking_exponent(current, reference, self.config.weights, self._layout, self.away)
-        contacts = contact_graph_error(state.contact_pairs, self.motion.contact_pairs[row], self.config.contact_weights)
+        pairs, wanted = self.engine.state.contact_pairs, self.motion.contact_pairs[row]
+        contacts = contact_graph_error(pairs, wanted, self.config.contact_weights)
         return skillmimic_reward(tracking, contacts.masked_fill(self.away, 0.0))
 
     def _count(self, reward: Tensor, scored: Tensor, terminated: Tensor, truncated: Tensor) -> None:

@@ -74,7 +74,7 @@ class _Loops:
         for frames in (own,) if away else (own, ~own):
             value, row = self.exponent[clip].masked_fill(~frames, torch.inf).min(dim=0)
             if value < _ALIKE:
-                return int(row), int(masked_states(value.reshape(1), 10))
+                return int(row), max(1, int(masked_states(value.reshape(1), 10)))  # at least one: it tells the seam
         return None
 
     def _up_to_the_end(self, clip: int, frame: int) -> Tensor:

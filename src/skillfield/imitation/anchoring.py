@@ -1,0 +1,67 @@
+"""Where a clip goes on after its last frame: from where the character stands, not from where the demonstration ended.
+
+A clip that comes round is stitched to itself, and its next round begins at the place of the last frame. A character
+that has followed it for a while stands a step aside of that place, for ever: rewards are in world coordinates, and
+after a throw that it had to run after they would all be nothing. So at each seam the character's root is taken to
+stand and head as the reference's does, and is compared from there.
+Shape letters: E environments, N frames of all clips, B key bodies, O objects.
+"""
+
+import torch
+from torch import Tensor
+
+from skillfield.characters.layout import Layout
+from skillfield.reference.kinematics import Kinematics
+from skillfield.reference.motion import ReferenceMotion
+from skillfield.rotations import quat_about_z, quat_multiply, rotate_about_z
+
+__all__ = ["Anchor"]
+
+
+class Anchor:
+    """The move in the ground plane by which each environment's state is compared with its reference."""
+
+    def __init__(self, motion: ReferenceMotion, layout: Layout, envs: int) -> None:
+        self._motion, self._layout = motion, layout
+        follows_mask = ~motion.valid.roll(1)
+        self._seam = motion.valid & follows_mask & ~motion.demonstrated  # [N] the first frame of another round
+        self.needed = bool(self._seam.any())
+        identity = torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]], device=motion.device)
+        self._identity = identity  # turn, origin, target of `Layout.move_in_plane`
+        self.place = identity.expand(envs, 3, 2).clone()  # [E, 3, 2]
+
+    def clear(self, envs: Tensor) -> None:
+        """These environments start anew, where their reference is."""
+        self.place[envs] = self._identity
+
+    def clear_where(self, ended: Tensor) -> None:
+        """The same for those of a mask.  [E] bool"""
+        torch.where(ended[:, None, None], self._identity, self.place, out=self.place)
+
+    def drop(self, row: Tensor, qpos: Tensor) -> None:
+        """Take the environments whose reference is at a seam from where they stand.  [E], [E, Q]"""
+        fresh = torch.stack(self._layout.alignment(qpos, self._motion.qpos[row]), dim=1)
+        torch.where(self._seam[row][:, None, None], fresh, self.place, out=self.place)
+
+    def moved(self, state: Kinematics) -> Kinematics:
+        """States as they are compared."""
+        turn, origin, target = self.place.unbind(1)
+
+        def placed(position: Tensor) -> Tensor:  # [E, n, 3]
+            from_origin = torch.cat((position[..., :2] - origin.unsqueeze(1), position[..., 2:]), dim=-1)
+            there = rotate_about_z(turn, from_origin)
+            return torch.cat((there[..., :2] + target.unsqueeze(1), there[..., 2:]), dim=-1)
+
+        still = torch.zeros_like(state.qpos[:, : self._layout.num_dofs])
+        qpos, _ = self._layout.move_in_plane(state.qpos, still, turn, origin, target)
+        about_z = quat_about_z(turn).unsqueeze(1)
+        return Kinematics(
+            key_pos_w=placed(state.key_pos_w),
+            key_vel_w=rotate_about_z(turn, state.key_vel_w),
+            qpos=qpos,
+            joint_vel=state.joint_vel,
+            object_pos_w=placed(state.object_pos_w),
+            object_quat_w=quat_multiply(about_z.expand_as(state.object_quat_w), state.object_quat_w),
+            object_lin_vel_w=rotate_about_z(turn, state.object_lin_vel_w),
+            object_ang_vel_w=rotate_about_z(turn, state.object_ang_vel_w),
+        )
