@@ -37,7 +37,7 @@ def ballplay() -> Task:
             },
         ),
         env=EnvConfig(termination=Termination(lost_after=15), clip_end="loop"),
-        augmentation=Augmentation(velocity=0.1),
+        augmentation=Augmentation(velocity=1.0, p_external=0.2, p_away=0.1),
         encoder=EncoderConfig(channels=(64, 32, 16), stride=3, horizons=(1, 8, 16, 32), noise=0.01, drift=0.01),
         ppo=PPOConfig(
             horizon=16,
@@ -46,6 +46,7 @@ def ballplay() -> Task:
             learning_rate=1e-4,
             target_kl=0.03,
             max_learning_rate=3e-4,
+            gae_lambda=0.98,  # a throw is judged by its catch, forty steps later
             first_action="demonstrated",
             by_skill=True,
         ),
