@@ -169,10 +169,14 @@ def make_env(hand_character: Character) -> Callable[..., ImitationEnv]:
 
 @pytest.fixture(scope="session")
 def begin() -> Callable[..., None]:
-    """Starts every environment at chosen clips and frames, with chosen numbers of masked states."""
+    """Starts every environment at chosen clips and frames, with chosen numbers of masked states, or objects away."""
 
     def start(
-        env: ImitationEnv, clip: Sequence[int], frame: Sequence[int], masked: Sequence[int] | None = None
+        env: ImitationEnv,
+        clip: Sequence[int],
+        frame: Sequence[int],
+        masked: Sequence[int] | None = None,
+        away: Sequence[bool] | None = None,
     ) -> None:
         clips, frames = torch.tensor(clip), torch.tensor(frame)
         row = env.motion.row(clips, frames)
@@ -184,7 +188,7 @@ def begin() -> Callable[..., None]:
             frames,
             waits,
             row,
-            torch.zeros_like(row, dtype=torch.bool),
+            torch.tensor(away) if away is not None else torch.zeros_like(row, dtype=torch.bool),
         )
         env.start(torch.arange(env.num_envs), starts)
 

@@ -182,3 +182,27 @@ def test_the_deepmimic_reward_is_four_at_the_reference(reference: Kinematics, la
         assert torch.equal(deepmimic_reward(hopeless, reference, weights, layout), torch.full((5,), 3.0))
     turned = deepmimic_reward(disturbed("rotation", reference, 1.5, layout), reference, weights, layout)
     assert bool(((turned > 3.0) & (turned < 3.1)).all())
+
+
+AWAY = torch.tensor([True, False, True, False, False])
+OF_BODY = ("position", "rotation", "velocity", "rotation_velocity")
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_with_objects_away_the_body_alone_is_compared(term: str, reference: Kinematics, layout: Layout) -> None:
+    """Where they are away, the exponent is that of the body's weights alone; elsewhere nothing changes."""
+    state = disturbed(term, reference, 0.3, layout)
+    body = TrackingWeights(**{name: 2.0 if name in OF_BODY else 0.0 for name in TERMS})
+    usual, alone = (tracking_exponent(state, reference, weights, layout) for weights in (everything(), body))
+    exponent = tracking_exponent(state, reference, everything(), layout, AWAY)
+    torch.testing.assert_close(exponent[AWAY], alone[AWAY])
+    assert torch.equal(exponent[~AWAY], usual[~AWAY])
+    assert bool((exponent[AWAY] > 1e-6).all()) == (term in OF_BODY)
+
+
+def test_with_objects_away_the_deepmimic_reward_has_three_terms(reference: Kinematics, layout: Layout) -> None:
+    """Wherever they are, theirs is neither earned nor missed: 3 at the best, and elsewhere still 4."""
+    weights, expected = DeepMimicWeights(), torch.tensor([3.0, 4.0, 3.0, 4.0, 4.0])
+    assert torch.equal(deepmimic_reward(reference, reference, weights, layout, AWAY), expected)
+    gone = disturbed("object_position", reference, 1e3, layout)
+    assert torch.equal(deepmimic_reward(gone, reference, weights, layout, AWAY), torch.full((5,), 3.0))

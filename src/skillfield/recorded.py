@@ -50,7 +50,7 @@ class Recorded(Generic[Result]):
     def _rehearse(self, inputs: tuple[Tensor, ...]) -> Result:
         """Do the work on the stream that will record it."""
         assert self._stream is not None
-        now = torch.cuda.current_stream()
+        now = torch.cuda.current_stream(self._stream.device)
         self._stream.wait_stream(now)
         with torch.cuda.stream(self._stream):
             result = self._work(*inputs)

@@ -285,6 +285,7 @@ class ImitationEnv:
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         """Go on from a snapshot."""
+        snapshot = {"away": torch.zeros_like(self.away)} | snapshot  # an older version knew of no objects away
         for name in _CLOCKS:
             getattr(self, name).copy_(snapshot[name])
         self._anchor.place.copy_(snapshot["place"])

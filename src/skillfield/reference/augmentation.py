@@ -144,7 +144,7 @@ class AugmentedSampler(StartSampler):
 
         masked = masked_states(exponent, config.max_masked)
         away = torch.zeros_like(clip, dtype=torch.bool)
-        if config.p_away:
+        if config.p_away and len(self._lowest):  # without objects none can be away
             away = self._chance(count, config.p_away)
             far_qpos, far_qvel = out_of_reach(qpos, qvel, self._lowest, self.states.layout)
             qpos, qvel = (torch.where(away.unsqueeze(1), *pair) for pair in ((far_qpos, qpos), (far_qvel, qvel)))
