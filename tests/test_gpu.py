@@ -229,7 +229,7 @@ def test_sizes_come_from_the_model(hand_character: Character, walker: Character)
     sizes = Buffers().resolved(walker.model, 4)
     assert sizes.constraints == 3 * (sizes.contacts or 0)
     assert Buffers(contacts=9, constraints=50, reset_worlds=3).resolved(walker.model, 4) == Buffers(9, 50, 3, 16)
-    assert Buffers().resolved(hand_character.model, 8192).reset_worlds == 1024
+    assert Buffers().resolved(hand_character.model, 8192).reset_worlds == 512
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from skillfield.characters import Character
 from skillfield.clips import Clip
 from skillfield.errors import ConfigError
 from skillfield.evaluation import Evaluation, TrialPlan, evaluate_policy
-from skillfield.evaluation.metrics import Judge
+from skillfield.evaluation.metrics import Judge, full_batches
 from skillfield.evaluation.rollout import Trials
 from skillfield.evaluation.success import SuccessRule
 from skillfield.files import write_json
@@ -265,3 +265,12 @@ def test_figures_that_do_not_exist_are_null_in_json(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "evaluation.json").read_text(), parse_constant=pytest.fail)
     assert found["average"]["transition_rate"] is None
     assert Evaluation.from_dict(found) == alone
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "expected"),
+    [(5, 2, [[0, 1], [2, 3], [4, 0]]), (4, 2, [[0, 1], [2, 3]]), (1, 3, [[0, 0, 0]]), (2, 5, [[0, 1, 0, 1, 0]])],
+)
+def test_batches_of_one_size_hold_every_number_in_order(count: int, size: int, expected: list[list[int]]) -> None:
+    """What is too much at the end is the beginning again, so the first `count` outcomes are all of them."""
+    assert [batch.tolist() for batch in full_batches(count, size)] == expected

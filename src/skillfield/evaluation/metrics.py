@@ -23,7 +23,16 @@ from skillfield.learning.networks import ActorCritic
 from skillfield.reference import Neighbourhood, ReferenceMotion, Starts
 from skillfield.reference.neighbourhood import neighbour
 
-__all__ = ["Evaluation", "Judge", "TrialPlan", "evaluate_policy", "normalised_reward", "starts_at", "wilson_interval"]
+__all__ = [
+    "Evaluation",
+    "Judge",
+    "TrialPlan",
+    "evaluate_policy",
+    "full_batches",
+    "normalised_reward",
+    "starts_at",
+    "wilson_interval",
+]
 
 _BATCH = {"cpu": 2048, "cuda": 8192}  # trials simulated at once
 
@@ -125,7 +134,9 @@ def evaluate_policy(
     for name, count in (("trials", trials), ("transition_trials", across_trials)):
         if count < 1:
             raise ConfigError(f"{name} is {count}; at least 1 is needed")
-    judge = Judge(make_env, model, plan, trials, seed)
+    num_skills = len(plan.skills)
+    most = max(num_skills * trials, num_skills * (num_skills - 1) * across_trials)
+    judge = Judge(make_env, model, plan, trials, seed, most)
     own, near, across = judge.success(), judge.neighbourhood(), judge.transitions(across_trials)
     return Evaluation(
         trials=trials,
@@ -140,16 +151,26 @@ def evaluate_policy(
             source: {target: _rate(across[source, target]) for target in plan.skills if target != source}
             for source in plan.skills
         },
-        normalised_reward=normalised_reward(make_env, model, plan.skills),
+        normalised_reward=normalised_reward(make_env, model, plan.skills, most),
     )
 
 
 class Judge:
     """Runs trials of one policy and lets each skill's rule judge them."""
 
-    def __init__(self, make_env: MakeEnv, model: ActorCritic, plan: TrialPlan, trials: int, seed: int) -> None:
+    def __init__(
+        self,
+        make_env: MakeEnv,
+        model: ActorCritic,
+        plan: TrialPlan,
+        trials: int,
+        seed: int,
+        most: int | None = None,
+    ) -> None:
+        """most: trials that there will be at a time, as far as is known."""
         self._make_env, self._model, self._plan, self._trials = make_env, model, plan, trials
-        env = make_env(1)
+        self._most = most or trials * len(plan.skills)
+        env = make_env(len(_batches(1, self._most, model)[0]))
         self._motion, self._layout = env.motion, env.engine.character.layout(env.device)
         self._generator = torch.Generator(env.device).manual_seed(seed)
 
@@ -193,23 +214,25 @@ class Judge:
         skill = numbers.repeat_interleave(len(parts[0].clip))
         starts = Starts(*(torch.cat([vars(part)[name] for part in parts]) for name in vars(parts[0])))
         outcome = []
-        for chunk in torch.arange(len(skill), device=skill.device).split(_BATCH[skill.device.type]):
+        for chunk in _batches(len(skill), self._most, self._model):
             env = self._make_env(len(chunk))
             some = Starts(*(column[chunk] for column in vars(starts).values()))
             trials = run_trials(env, self._model, some, round(plan.seconds * POLICY_HZ))
             outcome.append(_verdict(trials, plan, skill[chunk]))
-        return torch.cat(outcome)
+        return torch.cat(outcome)[: len(skill)]
 
 
 @torch.no_grad()
-def normalised_reward(make_env: MakeEnv, model: ActorCritic, skills: tuple[str, ...]) -> dict[str, float]:
-    """NR of each skill: every frame of its clips is a start once."""
-    motion = make_env(1).motion
+def normalised_reward(
+    make_env: MakeEnv, model: ActorCritic, skills: tuple[str, ...], most: int = 1024
+) -> dict[str, float]:
+    """NR of each skill: every frame of its clips is a start once. most: see `Judge`."""
+    motion = make_env(len(_batches(1, most, model)[0])).motion
     rows = torch.nonzero(motion.start_mask()).squeeze(1)
     clip = torch.searchsorted(motion.start, rows, right=True) - 1
     frame = rows - motion.start[clip]
     means = []
-    for part in torch.arange(len(rows), device=rows.device).split(_BATCH[rows.device.type]):
+    for part in _batches(len(rows), most, model):
         env = make_env(len(part))
         env.start(torch.arange(len(part), device=rows.device), starts_at(motion, clip[part], frame[part]))
         left = motion.length[clip[part]] - 1 - frame[part]  # steps to the clip's end
@@ -221,9 +244,27 @@ def normalised_reward(make_env: MakeEnv, model: ActorCritic, skills: tuple[str, 
             total += reward * running
             counted += scored & running
         means.append(total / counted.clamp_min(1))
-    mean = torch.cat(means)
+    mean = torch.cat(means)[: len(rows)]
     skill = motion.skill[clip]
     return {name: float(mean[skill == number].mean()) for number, name in enumerate(skills)}
+
+
+def _batches(count: int, most: int, model: ActorCritic) -> list[Tensor]:
+    """Numbers of trials, as many at once as the policy's device likes.
+
+    On a GPU all batches have one size, and the last is filled up from the first: an engine takes many seconds to make,
+    and a few worlds more cost nothing.
+    """
+    device = next(model.parameters()).device
+    size = _BATCH[device.type]
+    if device.type == "cpu":
+        return list(torch.arange(count).split(size))
+    return full_batches(count, min(size, most), device)
+
+
+def full_batches(count: int, size: int, device: torch.device | str = "cpu") -> list[Tensor]:
+    """The numbers up to a count, all of them in batches of one size, the last filled up from the first."""
+    return list((torch.arange(-(-count // size) * size, device=device) % count).split(size))
 
 
 def starts_at(motion: ReferenceMotion, clip: Tensor, frame: Tensor) -> Starts:

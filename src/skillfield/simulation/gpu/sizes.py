@@ -55,7 +55,7 @@ class Buffers:
         rows = _rows_per_contact(model)
         busiest = max(contacts, min(_most_contacts(model), contacts * 3 // 2))  # rows are not shared among the worlds
         constraints = max(1, busiest * rows + _other_rows(model)) if self.constraints is None else self.constraints
-        slots = max(256, num_envs // 8) if self.reset_worlds is None else self.reset_worlds
+        slots = max(256, num_envs // 16) if self.reset_worlds is None else self.reset_worlds
         for name, value in (("contacts", contacts), ("constraints", constraints), ("reset_worlds", slots)):
             if value < 1:
                 raise ConfigError(f"buffers: {name} is {value}; it must be at least 1")
