@@ -1,13 +1,23 @@
 """Policies that come with the package."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from skillfield.api import evaluate, load_networks
-from skillfield.errors import CheckpointError
+from skillfield.api import env_factory, evaluate, load_networks
+from skillfield.cli.main import main
+from skillfield.errors import CheckpointError, ClipError, SkillfieldNote
+from skillfield.evaluation.metrics import starts_at
+from skillfield.evaluation.rollout import run_trials
+from skillfield.experiments.courtside import CLIP_FOLDER
+from skillfield.experiments.loading import load_run
+from skillfield.experiments.recordings import clip_folder
+from skillfield.experiments.run import load_config, save_config
 from skillfield.experiments.shipped import is_shipped, pack_policy, run_folder, shipped_policies
+from skillfield.experiments.tasks import ballplay
 
 
 def test_a_folder_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,3 +49,52 @@ def test_the_starter_policy_has_its_skills() -> None:
     result = evaluate("starter", trials=8)
     assert result.averages()["success_rate"] > 0.8
     assert not (run_folder("starter") / "evaluation.json").exists()
+
+
+@pytest.fixture
+def nothing_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No recordings anywhere."""
+    monkeypatch.delenv("SKILLFIELD_DATA", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("nothing_imported")
+def test_without_recordings_the_humanoid_starts_from_our_own_clips() -> None:
+    """Nothing has to be downloaded to see it: three seconds of each dribble and of the layup, and it says so."""
+    with pytest.warns(SkillfieldNote, match="recordings of 'ballplay' are not here.*'courtside'"):
+        loaded = load_run("ballplay")
+    assert loaded.config.data == str(CLIP_FOLDER)
+    make_env = env_factory(loaded.task, loaded.config, loaded.networks)
+    motion = make_env(1).motion
+    skilled = torch.nonzero(motion.skill != motion.skills.index("shot")).squeeze(1)
+    frame = torch.full_like(skilled, 10)
+    env = make_env(len(skilled))
+    trials = run_trials(env, loaded.networks, starts_at(env.motion, skilled, frame), 180)
+    assert trials.alive[-1].all()
+    assert (trials.object_pos_w - trials.root_pos_w).norm(dim=-1).max() < 2.5
+
+
+@pytest.mark.usefixtures("nothing_imported")
+def test_a_note_is_one_line_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """And a run of one's own is told how to get the recordings, or what to use instead."""
+    out = tmp_path / "clips"
+    assert main(["data", "record", "ballplay", "--out", str(out), "--skills", "dribble_left", "--attempts", "1"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if line.startswith("note: the recordings of 'ballplay'")] == said
+    with pytest.raises(ClipError, match="--data courtside"):
+        clip_folder(ballplay())
+    assert clip_folder(ballplay(), Path("courtside")) == CLIP_FOLDER
+
+
+def test_a_packed_policy_does_not_say_where_its_clips_lay(tmp_path: Path) -> None:
+    """The folder was on another machine."""
+    shutil.copytree(run_folder("starter"), tmp_path / "run")
+    save_config(replace(load_config(tmp_path / "run"), data="/somewhere/else"), tmp_path / "run")
+    pack_policy(tmp_path / "run", tmp_path / "packed")
+    assert load_config(tmp_path / "packed").data is None
+
+
+def test_every_shipped_policy_is_small() -> None:
+    """Less than ten megabytes each."""
+    for folder in shipped_policies().values():
+        assert sum(file.stat().st_size for file in folder.iterdir()) < 10e6

@@ -9,6 +9,7 @@ __all__ = [
     "ExportError",
     "RenderError",
     "SkillfieldError",
+    "SkillfieldNote",
     "ViewerError",
 ]
 
@@ -47,6 +48,10 @@ class RenderError(SkillfieldError):
 
 class ViewerError(SkillfieldError):
     """The viewer cannot open its page: its software is missing, or its port is taken."""
+
+
+class SkillfieldNote(UserWarning):
+    """Something was done otherwise than asked; the command line prints it in one line."""
 
 
 def unknown_name(kind: str, name: str, known: "list[str] | tuple[str, ...]") -> str:

@@ -2,10 +2,14 @@
 
 import importlib
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import tyro
 
-from skillfield.errors import SkillfieldError
+from skillfield.errors import SkillfieldError, SkillfieldNote
 
 __all__ = ["COMMANDS", "main"]
 
@@ -44,7 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
             if hasattr(module, "parse")
             else tyro.cli(getattr(module, class_name), args=rest, prog=f"skillfield {name}")
         )
-        return command.run()
+        with _plain_notes():
+            return command.run()
     except SkillfieldError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
@@ -53,6 +58,23 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 0
+
+
+@contextmanager
+def _plain_notes() -> Iterator[None]:
+    """Notes are one line each, without the place in the code that warnings name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SkillfieldNote)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, SkillfieldNote):
+                print(f"note: {message}", file=sys.stderr)
+            else:
+                others(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def _command(arguments: list[str]) -> str | None:

@@ -1,13 +1,16 @@
 """Back from a run folder: its configuration, its task and its networks."""
 
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from skillfield.errors import SkillfieldNote
+from skillfield.experiments.recordings import stand_in_clips
 from skillfield.experiments.run import RunConfig, load_config
-from skillfield.experiments.shipped import run_folder
+from skillfield.experiments.shipped import is_shipped, run_folder
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task as find_task
 from skillfield.learning.checkpoint import latest_checkpoint, load_model
@@ -38,9 +41,16 @@ def load_run(run: Path | str, *, task: Task | None = None, data: Path | str | No
     torch.set_num_threads(1)
     folder = run_folder(run)
     config = load_config(folder)
+    chosen = task or find_task(config.task)
+    if data is None and is_shipped(folder) and (data := stand_in_clips(chosen)):
+        warnings.warn(
+            f"the recordings of '{chosen.name}' are not here: starts are those of the clips of '{chosen.stand_in}', "
+            "which come with the package",
+            SkillfieldNote,
+            stacklevel=2,
+        )
     if data is not None:
         config = replace(config, data=str(data))
-    chosen = task or find_task(config.task)
     networks, state = load_model(latest_checkpoint(folder), config.identity(chosen.skills))
     return TrainedRun(folder, config, chosen, networks.eval(), state)
 

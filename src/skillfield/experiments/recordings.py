@@ -8,7 +8,7 @@ from skillfield.errors import ClipError
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import TASKS
 
-__all__ = ["clip_folder", "default_folder", "named_clips", "task_clips"]
+__all__ = ["clip_folder", "default_folder", "named_clips", "stand_in_clips", "task_clips"]
 
 _HOW = """fetch the public recordings and import them once:
   git clone https://github.com/Ingrid789/SkillMimic-V2
@@ -22,7 +22,11 @@ def default_folder(name: str) -> Path:
 
 
 def clip_folder(task: Task, data: Path | None = None) -> Path:
-    """The folder of a task's clips: its own, or `data`, or SKILLFIELD_DATA/NAME, or the default one."""
+    """The folder of a task's clips: its own, or `data`, or SKILLFIELD_DATA/NAME, or the default one.
+
+    data: a folder, or the name of a task, whose own clips are meant.
+    """
+    data = None if data is None else named_clips(data)
     if data is None and task.clips is not None:
         return task.clips
     places = [default_folder(task.data)]
@@ -33,7 +37,8 @@ def clip_folder(task: Task, data: Path | None = None) -> Path:
             return place
     looked = ", ".join(str(place) for place in ([data] if data is not None else places))
     how = _HOW.format(name=task.data or "ballplay", folder=default_folder(task.data or "ballplay"))
-    raise ClipError(f"task '{task.name}': no clips (*.npz) in {looked}; {how}")
+    instead = f"\nor use the clips that come with the package: --data {task.stand_in}" if task.stand_in else ""
+    raise ClipError(f"task '{task.name}': no clips (*.npz) in {looked}; {how}{instead}")
 
 
 def task_clips(task: Task, data: Path | None = None) -> list[Clip]:
@@ -46,6 +51,15 @@ def task_clips(task: Task, data: Path | None = None) -> list[Clip]:
         if missing:
             raise ClipError(f"{folder}: no clip of {missing}, which task '{task.name}' is to learn")
     return clips
+
+
+def stand_in_clips(task: Task) -> Path | None:
+    """Clips of the package to start from, for a task whose recordings are not at hand; None where they are."""
+    try:
+        clip_folder(task)
+    except ClipError:
+        return clip_folder(TASKS[task.stand_in]()) if task.stand_in else None
+    return None
 
 
 def named_clips(path: Path) -> Path:

@@ -3,6 +3,7 @@
 One is a folder like a run's: config.json, and a checkpoint of the networks alone in half precision.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from safetensors.torch import load_file, save_file
@@ -39,7 +40,7 @@ def is_shipped(folder: Path) -> bool:
 
 def pack_policy(run: Path, folder: Path) -> None:
     """Make such a folder of a run's newest checkpoint."""
-    checkpoint, config = latest_checkpoint(run), load_config(run)
+    checkpoint, config = latest_checkpoint(run), replace(load_config(run), data=None)
     tensors = load_file(checkpoint / "model.safetensors")
     # the normalisers stay as they are: their spreads reach from millimetres to thousands of newtons
     halved = {

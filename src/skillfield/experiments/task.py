@@ -32,6 +32,8 @@ class Task:
     ppo: PPOConfig = field(default_factory=PPOConfig)
     data: str = ""
     """Name of the folder that those recordings are imported into."""
+    stand_in: str = ""
+    """Task in the package from whose clips a shipped policy starts where those recordings are not at hand."""
     device: str = "auto"
     """Where it trains best."""
     num_envs: int = 2048

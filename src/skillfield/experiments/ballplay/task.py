@@ -27,6 +27,7 @@ def ballplay() -> Task:
         character=partial(humanoid, "fused"),
         clips=None,
         data="ballplay",
+        stand_in="courtside",
         trials=TrialPlan(
             rules={
                 "dribble_forward": CourtDribbleRule(),

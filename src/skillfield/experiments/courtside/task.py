@@ -23,6 +23,7 @@ def courtside() -> Task:
         summary="a humanoid and a basketball: three dribbles, layup, shot, from clips of our own (GPU, minutes)",
         clips=CLIP_FOLDER,
         data="",
+        stand_in="",
         trials=replace(task.trials, rules=rules),
     )
 
