@@ -388,12 +388,15 @@ def test_it_goes_on_from_a_snapshot(make_clip: MakeClip, make_env: MakeEnv, begi
 
 
 def test_a_snapshot_of_an_older_version_has_nobody_away(make_clip: MakeClip, make_env: MakeEnv, begin: Begin) -> None:
-    """It knew of no such starts, and its episodes go on."""
+    """It knew of no such starts and of no seams, and its episodes go on."""
     env = make_env([make_clip(30)], puppet=True)
     begin(env, [0, 0], [5, 6])
     old = env.snapshot()
+    home = old.pop("place")
     del old["away"]
     begin(env, [0, 0], [1, 1], away=[True, True])
+    env._anchor.place += 1.0
     env.restore(old)
     assert env.away.tolist() == [False, False]
+    assert torch.equal(env._anchor.place, home)
     assert env.frame.tolist() == [5, 6]

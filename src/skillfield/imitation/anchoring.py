@@ -26,9 +26,14 @@ class Anchor:
         follows_mask = ~motion.valid.roll(1)
         self._seam = motion.valid & follows_mask & ~motion.demonstrated  # [N] the first frame of another round
         self.needed = bool(self._seam.any())
-        identity = torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]], device=motion.device)
-        self._identity = identity  # turn, origin, target of `Layout.move_in_plane`
-        self.place = identity.expand(envs, 3, 2).clone()  # [E, 3, 2]
+        # turn, origin and target of `Layout.move_in_plane`
+        self._identity = torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]], device=motion.device)
+        self._envs = envs
+        self.place = self.at_home()
+
+    def at_home(self) -> Tensor:
+        """The place of environments that stand where their reference is.  [E, 3, 2]"""
+        return self._identity.expand(self._envs, 3, 2).clone()
 
     def clear(self, envs: Tensor) -> None:
         """These environments start anew, where their reference is."""

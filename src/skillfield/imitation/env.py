@@ -285,7 +285,8 @@ class ImitationEnv:
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         """Go on from a snapshot."""
-        snapshot = {"away": torch.zeros_like(self.away)} | snapshot  # an older version knew of no objects away
+        older = {"away": torch.zeros_like(self.away), "place": self._anchor.at_home()}  # versions that knew of neither
+        snapshot = older | snapshot
         for name in _CLOCKS:
             getattr(self, name).copy_(snapshot[name])
         self._anchor.place.copy_(snapshot["place"])
