@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from skillfield.api import env_factory, evaluate, load_networks
+from skillfield.cli.films import load_performers
 from skillfield.cli.main import main
 from skillfield.errors import CheckpointError, ClipError, SkillfieldNote
 from skillfield.evaluation.metrics import starts_at
@@ -72,6 +73,15 @@ def test_without_recordings_the_humanoid_starts_from_our_own_clips() -> None:
     trials = run_trials(env, loaded.networks, starts_at(env.motion, skilled, frame), 180)
     assert trials.alive[-1].all()
     assert (trials.object_pos_w - trials.root_pos_w).norm(dim=-1).max() < 2.5
+
+
+@pytest.mark.usefixtures("nothing_imported")
+def test_without_recordings_it_can_be_filmed_too() -> None:
+    """From the same clips."""
+    with pytest.warns(SkillfieldNote, match="courtside"):
+        (performer,) = load_performers(["ballplay"])
+    assert performer.skills == ballplay().skills
+    assert set(performer.env.motion.names) == {clip.stem for clip in CLIP_FOLDER.glob("*.npz")}
 
 
 @pytest.mark.usefixtures("nothing_imported")

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from skillfield.api import env_factory, load_networks
+from skillfield.api import env_factory
 from skillfield.errors import ConfigError
+from skillfield.experiments.loading import load_run
 from skillfield.experiments.run import RunConfig, load_config
 from skillfield.experiments.shipped import run_folder
 from skillfield.experiments.task import Task
@@ -61,8 +62,8 @@ class Performer:
         return record_take(self.env, self.model, scene, ghost=ghost)
 
 
-def find_cast(runs: Sequence[Path | str]) -> tuple[list[Path], list[RunConfig], Task]:
-    """Folders, configurations and the common task of runs that are to be filmed together; quick, nothing is loaded."""
+def find_cast(runs: Sequence[Path | str]) -> tuple[list[Path], Task]:
+    """Folders and the common task of runs that are to be filmed together; quick, nothing is loaded."""
     if not runs:
         raise ConfigError("name at least one run folder, or a shipped policy")
     folders = [run_folder(run) for run in runs]
@@ -71,7 +72,7 @@ def find_cast(runs: Sequence[Path | str]) -> tuple[list[Path], list[RunConfig], 
     if len(tasks) > 1:
         found = ", ".join(f"{folder} is of {config.task}" for folder, config in zip(folders, configs, strict=True))
         raise ConfigError(f"only runs of one task can be filmed side by side: {found}")
-    return folders, configs, task(next(iter(tasks)))
+    return folders, task(next(iter(tasks)))
 
 
 def load_performers(runs: Sequence[Path | str], data: Path | None = None) -> list[Performer]:
@@ -79,8 +80,8 @@ def load_performers(runs: Sequence[Path | str], data: Path | None = None) -> lis
 
     data: folder of imported recordings, if they lie elsewhere than in training.
     """
-    folders, configs, chosen = find_cast(runs)
-    return [_performer(folder, config, chosen, data) for folder, config in zip(folders, configs, strict=True)]
+    folders, chosen = find_cast(runs)
+    return [_performer(folder, chosen, data) for folder in folders]
 
 
 def labels(performers: Sequence[Performer]) -> list[str]:
@@ -155,11 +156,9 @@ def film_run(run: Path, out: Path, seconds: float, size: tuple[int, int]) -> Non
         pass
 
 
-def _performer(folder: Path, config: RunConfig, chosen: Task, data: Path | None) -> Performer:
-    if data is not None:
-        config = replace(config, data=str(data))
-    model = load_networks(folder, task=chosen)
-    return Performer(folder, config, env_factory(chosen, config, model, "cpu")(1), model)
+def _performer(folder: Path, chosen: Task, data: Path | None) -> Performer:
+    run = load_run(folder, task=chosen, data=data)
+    return Performer(folder, run.config, env_factory(chosen, run.config, run.networks, "cpu")(1), run.networks)
 
 
 def check_size(size: tuple[int, int]) -> None:

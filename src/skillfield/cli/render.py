@@ -57,7 +57,7 @@ class Render:
         if self.filmstrip is not None and self.filmstrip < 1:
             raise ConfigError(f"a filmstrip needs at least one picture per row, not {self.filmstrip}")
         check_size(self.size or VIDEO_SIZE)
-        _, _, task = find_cast(self.runs)
+        _, task = find_cast(self.runs)
         scenes = self._scenes(task.skills)
         performers = load_performers(self.runs, self.data)
         out = self.out or _default_out(performers, ".png" if strip else ".mp4")
