@@ -175,6 +175,36 @@ def test_the_entropy_weight_rises_and_is_annealed(monkeypatch: pytest.MonkeyPatc
     assert weights == pytest.approx([0.0, 2.5e-4, 5e-4, middle, 1e-5, 0.0, 0.0, 0.0, 0.0, 0.0], abs=1e-12)
 
 
+def rates_for(
+    divergences: list[float], progress: list[float], monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> list[float]:
+    """Step sizes of updates that move the policy so far; the first is 1e-4."""
+    config = tiny("sm")
+    learner = build_ppo(
+        replace(config, ppo=replace(config.ppo, learning_rate=1e-4, learning_rate_final=None, **settings))
+    )
+    moved = iter(divergences)
+    monkeypatch.setattr(learner, "collect", lambda *_: None)
+    monkeypatch.setattr(learner, "improve", lambda *_: {"kl": next(moved)})
+    return [learner.update(share)["learning_rate"] for share in progress]
+
+
+def test_the_step_size_follows_the_divergence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up by half where the policy moved less than half the target, down where more than twice; not beyond its limit."""
+    start = [0.0] * 5
+    assert rates_for([9.0] * 5, start, monkeypatch) == pytest.approx([1e-4] * 5)
+    rates = rates_for([0.01, 0.03, 0.07, 0.001, 0.0], start, monkeypatch, target_kl=0.03)
+    assert rates == pytest.approx([1e-4, 1.5e-4, 1.5e-4, 1e-4, 1.5e-4])
+    rates = rates_for([0.0] * 5, start, monkeypatch, target_kl=0.03, max_learning_rate=2e-4)
+    assert rates == pytest.approx([1e-4, 1.5e-4, 2e-4, 2e-4, 2e-4])
+
+
+def test_the_divergence_aimed_at_may_fall_towards_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same movement is little at first and much at last: 0.02 against 0.05, 0.03 and then 0.01 less a bit."""
+    rates = rates_for([0.02] * 4, [0.0, 0.5, 1.0, 1.0], monkeypatch, target_kl=0.05, target_kl_final=0.009)
+    assert rates == pytest.approx([1e-4, 1.5e-4, 1.5e-4, 1e-4])
+
+
 @torch.no_grad()
 def test_a_learned_spread_stays_within_its_limits() -> None:
     """log σ starts at its initial value and is never more than 0.1 under or 1.1 above it, whatever is seen."""

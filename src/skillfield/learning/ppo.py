@@ -39,6 +39,9 @@ class PPOConfig:
     """Step size at the end of the budget, reached linearly; None keeps it."""
     target_kl: float | None = None
     """Adapt the step size so that each update moves the policy by about this divergence; None switches it off."""
+    target_kl_final: float | None = None
+    """That divergence at the end of the budget, reached linearly; None keeps it. A rate that it chooses cannot be made
+    to fall by `learning_rate_final`: the factor would make up for it."""
     max_learning_rate: float | None = None
     """The largest step size that `target_kl` may choose; None allows a hundred times the one at the start."""
     sigma: float = 0.055
@@ -116,7 +119,8 @@ class PPO:
         metrics = self.improve(rollout, sigma, rate, self._entropy_weight(progress))
         self.seconds["learning"] += self._time() - clock
         if config.target_kl is not None:
-            self.kl_factor = min(_adapt(self.kl_factor, metrics["kl"], config.target_kl), self._max_factor)
+            target = _anneal(config.target_kl, config.target_kl_final, progress)
+            self.kl_factor = min(_adapt(self.kl_factor, metrics["kl"], target), self._max_factor)
         return metrics | {"learning_rate": rate}
 
     @torch.no_grad()
