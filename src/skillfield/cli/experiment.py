@@ -14,7 +14,7 @@ from skillfield.errors import CheckpointError, ConfigError
 from skillfield.evaluation import Evaluation
 from skillfield.experiments.published import PAIRS, PUBLISHED
 from skillfield.experiments.run import load_config, preset
-from skillfield.experiments.tables import Band, Experiment, experiment
+from skillfield.experiments.tables import Band, Experiment, Row, experiment
 from skillfield.experiments.tasks import task as find_task
 from skillfield.files import atomic_file, read_json, write_json
 from skillfield.learning.checkpoint import latest_checkpoint
@@ -57,18 +57,19 @@ class RunExperiment:
     def run(self) -> int:
         """Run what is missing, and write the table."""
         chosen = experiment(self.name)
-        unknown = [name for name in self.methods if name not in chosen.methods]
+        rows = {row.label: row for row in chosen.rows}
+        unknown = [label for label in self.methods if label not in rows]
         if unknown:
-            raise ConfigError(f"experiment '{self.name}' has no rows {unknown}; it has {list(chosen.methods)}")
+            raise ConfigError(f"experiment '{self.name}' has no rows {unknown}; it has {list(rows)}")
         find_task(self.task)
         out = self.out or Path("runs") / f"experiment-{self.name}-{self.task}"
         console = Console()
         for seed in range(self.seeds):  # seed by seed, so that an early look shows every row
-            for name in self.methods or chosen.methods:
-                folder = out / f"{name}-{seed}"
+            for label in self.methods or rows:
+                folder = out / f"{label}-{seed}"
                 if not (folder / "evaluation.json").exists():
-                    console.print(f"[bold]{name}[/bold], seed {seed}: {folder}")
-                    if not self._train(name, seed, folder):
+                    console.print(f"[bold]{label}[/bold], seed {seed}: {folder}")
+                    if not self._train(rows[label], seed, folder):
                         console.print("interrupted; the same command goes on from here")
                         return 130
                     evaluate(
@@ -82,35 +83,35 @@ class RunExperiment:
         console.print((out / "table.md").read_text())
         return 0
 
-    def _train(self, method: str, seed: int, folder: Path) -> bool:
+    def _train(self, row: Row, seed: int, folder: Path) -> bool:
         budget = Budget(samples=self.samples)
         try:
             latest_checkpoint(folder)
             return train_run(replace(load_config(folder), budget=budget), folder, resumed=True)
         except CheckpointError:
             (folder / "config.json").unlink(missing_ok=True)  # killed before its first checkpoint
-        config = replace(preset(self.task, method), seed=seed, budget=budget)
+        config = replace(preset(self.task, row.method), seed=seed, budget=budget)
         config = replace(config, device=self.device or config.device, data=str(self.data) if self.data else None)
         return train_run(config, folder)
 
 
-def collect(folder: Path, methods: tuple[str, ...]) -> dict[str, list[Evaluation]]:
-    """Evaluations of the finished runs of an experiment, per method."""
+def collect(folder: Path, rows: tuple[Row, ...]) -> dict[str, list[Evaluation]]:
+    """Evaluations of the finished runs of an experiment, per row, by its label."""
     return {
-        method: [
+        row.label: [
             Evaluation.from_dict(read_json(path, ConfigError))
             for path in sorted(folder.glob("*/evaluation.json"))
-            if path.parent.name.rsplit("-", 1)[0] == method
+            if path.parent.name.rsplit("-", 1)[0] == row.label
         ]
-        for method in methods
+        for row in rows
     }
 
 
 def write_table(folder: Path, chosen: Experiment, task: str) -> None:
     """table.md and table.json, with the acceptance bands."""
-    results = {method: found for method, found in collect(folder, chosen.methods).items() if found}
+    results = {label: found for label, found in collect(folder, chosen.rows).items() if found}
     pairs = PAIRS.get(task, {})
-    figures = {method: _figures(found, pairs) for method, found in results.items()}
+    figures = {label: _figures(found, pairs) for label, found in results.items()}
     bands = chosen.bands.get(task, ())
     write_json(
         folder / "table.json",
@@ -118,15 +119,15 @@ def write_table(folder: Path, chosen: Experiment, task: str) -> None:
             "experiment": chosen.name,
             "task": task,
             "figures": {
-                method: {key: dict(zip(("mean", "spread"), value, strict=True)) for key, value in row.items()}
-                for method, row in figures.items()
+                label: {key: dict(zip(("mean", "spread"), value, strict=True)) for key, value in row.items()}
+                for label, row in figures.items()
             },
-            "runs": {method: len(found) for method, found in results.items()},
+            "runs": {label: len(found) for label, found in results.items()},
             "bands": [{"band": band.describe(), "holds": band.holds(_means(figures))} for band in bands],
         },
     )
     with atomic_file(folder / "table.md") as temporary:
-        counts = {method: len(found) for method, found in results.items()}
+        counts = {label: len(found) for label, found in results.items()}
         measured = sorted({result.measured_with() for found in results.values() for result in found})
         table = table_markdown(chosen, figures, counts, bands, PUBLISHED.get(task, {}), pairs)
         temporary.write_text(f"{table}\nMeasured with {' or '.join(measured)}.\n")
@@ -140,9 +141,9 @@ def table_markdown(
     published: Mapping[str, Mapping[str, float]] | None = None,
     pairs: Pairs | None = None,
 ) -> str:
-    """Rows are methods; SR, εNSR and NR per skill, then the averages and TSR; mean ± spread over seeds.
+    """Rows by their labels; SR, εNSR and NR per skill, then the averages and TSR; mean ± spread over seeds.
 
-    published: the paper's figures, which follow each method's own.
+    published: the paper's figures, which follow each row's own.
     pairs: those whose mean the paper calls TSR; they and their mean are shown beside the mean of all.
     """
     skills = [
@@ -153,12 +154,12 @@ def table_markdown(
     header = ["method", "seeds", *(f"{skill}<br>SR / εNSR / NR" for skill in skills)]
     header += [*([f"TSR<br>{' / '.join(pairs)}"] if pairs else []), *averages]
     lines = [f"| {' | '.join(header)} |", f"| {' | '.join(['---', *['---:'] * (len(header) - 1)])} |"]
-    for method, row in figures.items():
-        cells = [method, str(runs[method]), *_detail_cells(_means({method: row})[method], skills, pairs)]
+    for label, row in figures.items():
+        cells = [label, str(runs[label]), *_detail_cells(_means({label: row})[label], skills, pairs)]
         cells += [" ± ".join(_number(metric, value) for value in row[metric]) for metric in averages.values()]
         lines.append(f"| {' | '.join(cells)} |")
-        if published and method in published:
-            paper = published[method]
+        if published and label in published:
+            paper = published[label]
             cells = _detail_cells(paper, skills, pairs)
             cells += [_number(metric, paper[metric]) if metric in paper else "" for metric in averages.values()]
             lines.append(f"| *paper* |  | {' | '.join(f'*{cell}*' if cell else '' for cell in cells)} |")
@@ -220,7 +221,7 @@ def _figures(found: list[Evaluation], pairs: Pairs) -> dict[str, tuple[float, fl
 
 
 def _means(figures: Mapping[str, Mapping[str, tuple[float, float]]]) -> dict[str, dict[str, Any]]:
-    return {method: {key: mean for key, (mean, _) in row.items()} for method, row in figures.items()}
+    return {label: {key: mean for key, (mean, _) in row.items()} for label, row in figures.items()}
 
 
 def _mean_and_spread(values: list[float]) -> tuple[float, float]:
