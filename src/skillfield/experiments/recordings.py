@@ -42,10 +42,10 @@ def clip_folder(task: Task, data: Path | None = None) -> Path:
 
 
 def task_clips(task: Task, data: Path | None = None) -> list[Clip]:
-    """A task's demonstrations. Of recordings, only those of its skills; each skill needs at least one."""
+    """A task's demonstrations. Of clips from elsewhere, only those of its skills; each skill needs at least one."""
     folder = clip_folder(task, data)
     clips = load_clips(folder)
-    if task.clips is None:
+    if folder != task.clips:
         clips = [clip for clip in clips if clip.skill in task.skills]
         missing = [skill for skill in task.skills if skill not in {clip.skill for clip in clips}]
         if missing:
