@@ -94,6 +94,14 @@ _ABLATION = (
     "sm+iae",
 )
 
+_NOISE_BALLPLAY = tuple(
+    band
+    for noise, own, near in (("10mm", 0.849, 0.425), ("20mm", 0.906, 0.449), ("30mm", 0.901, 0.539))
+    for metric, figure in (("success_rate", own), ("neighbourhood_rate", near))
+    for band in (Band(metric, f"full@{noise}", figure), Band(metric, f"full@{noise}", 0.0, above=f"sm@{noise}"))
+)
+"""The paper's figures, and its order."""
+
 EXPERIMENTS: dict[str, Experiment] = {
     "main": Experiment(
         "main",
@@ -112,6 +120,12 @@ EXPERIMENTS: dict[str, Experiment] = {
                 Band("success_rate/toss", "full", 0.30, above="sm+stg+stf+ats"),
             )
         },
+    ),
+    "noise": Experiment(
+        "noise",
+        "plain SkillMimic and the full method, from clips whose objects were moved at random",
+        tuple(Row(method, noise_mm) for noise_mm in (10.0, 20.0, 30.0) for method in ("sm", "full")),
+        {"ballplay": _NOISE_BALLPLAY},
     ),
 }
 
