@@ -122,9 +122,10 @@ def test_a_noisy_row_trains_and_is_tested_for_real(tmp_path: Path, monkeypatch: 
     assert study(tmp_path, *rows) == 0
     samples = [json.loads(line)["samples"] for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert (samples[0], samples[-1]) == (128, 512)
+    assert samples == sorted(set(samples))  # a run that began anew would have its first update twice
     table = (tmp_path / "table.md").read_text()
     assert "| full@30mm | 1 |" in table
-    assert "trained on clips whose objects were moved at random" in table
+    assert "by up to 10 mm along each axis, and tested from the states of these same clips.\n" in table
 
     measured = json.loads((run / "evaluation.json").read_text())["normalised_reward"]
     assert reward_from(run, noisy) == pytest.approx(measured, rel=1e-3)
@@ -211,6 +212,7 @@ def test_a_mistake_is_said_before_anything_is_done(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
+    calls: list[Any],
 ) -> None:
     """In one line, with exit code 2, and nothing is written."""
     monkeypatch.delenv("SKILLFIELD_DATA", raising=False)
@@ -218,11 +220,12 @@ def test_a_mistake_is_said_before_anything_is_done(
     monkeypatch.chdir(tmp_path)
     assert main(["experiment", *arguments]) == 2
     assert message in capsys.readouterr().err.splitlines()[0]
+    assert not calls
     assert not list(tmp_path.iterdir())
 
 
 def test_a_skill_without_a_clip_is_said_before_anything_is_done(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], calls: list[Any]
 ) -> None:
     """Of the clips that the noise would be put on."""
     for clip in task_clips(starter()):
@@ -230,6 +233,7 @@ def test_a_skill_without_a_clip_is_said_before_anything_is_done(
             save_clip(clip, tmp_path / "some" / f"{clip.name}.npz")
     assert study(tmp_path / "out", "--data", str(tmp_path / "some")) == 2
     assert "no clip of ['hold']" in capsys.readouterr().err
+    assert not calls
     assert not (tmp_path / "out").exists()
 
 

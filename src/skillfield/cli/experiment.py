@@ -28,8 +28,8 @@ Pairs = Mapping[str, tuple[str, str]]
 """Name in the paper → source and target skill."""
 
 _NOISE_NOTE = """
-@10mm: trained on clips whose objects were moved at random by up to 10 mm along each axis, and tested from the states of
-the same clips.
+Rows such as sm@10mm were trained on clips whose objects were moved at random by up to 10 mm along each axis, and \
+tested from the states of these same clips.
 """
 
 
