@@ -114,6 +114,19 @@ def test_a_skill_without_a_recording_is_named(recordings: Path, tmp_path: Path) 
         task_clips(ballplay(), tmp_path)
 
 
+def test_clips_in_place_of_a_task_s_own_are_asked_for_every_skill(tmp_path: Path) -> None:
+    """Four of the starter's five are not enough either, and a stranger among them is left out."""
+    clips = task_clips(starter())
+    for clip in [clip for clip in clips if clip.skill != "toss"]:
+        save_clip(clip, tmp_path / f"{clip.name}.npz")
+    with pytest.raises(ClipError, match=r"no clip of \['toss'\], which task 'starter' is to learn"):
+        task_clips(starter(), tmp_path)
+    for clip in clips:
+        save_clip(clip, tmp_path / f"{clip.name}.npz")
+    save_clip(standing("layup"), tmp_path / "layup.npz")
+    assert names(task_clips(starter(), tmp_path)) == set(starter().skills)
+
+
 def test_the_papers_settings_are_the_papers() -> None:
     """Reward weights, chances, sharpnesses, batch and step size of its tables."""
     config = preset(ballplay_paper(), "full")

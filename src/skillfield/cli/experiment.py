@@ -13,8 +13,10 @@ from skillfield.api import evaluate, train_run
 from skillfield.errors import CheckpointError, ConfigError
 from skillfield.evaluation import Evaluation
 from skillfield.experiments.published import PAIRS, PUBLISHED
+from skillfield.experiments.recordings import noisy_clips
 from skillfield.experiments.run import load_config, preset
-from skillfield.experiments.tables import Band, Experiment, experiment
+from skillfield.experiments.tables import Band, Experiment, Row, experiment
+from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task as find_task
 from skillfield.files import atomic_file, read_json, write_json
 from skillfield.learning.checkpoint import latest_checkpoint
@@ -25,20 +27,28 @@ __all__ = ["RunExperiment", "collect", "table_markdown", "write_table"]
 Pairs = Mapping[str, tuple[str, str]]
 """Name in the paper → source and target skill."""
 
+_NOISE_NOTE = """
+Rows such as sm@10mm were trained on clips whose objects were moved at random by up to 10 mm along each axis, and \
+tested from the states of these same clips.
+"""
+
 
 @dataclass(frozen=True)
 class RunExperiment:
-    """Run a table of the paper: every method at equal samples with several seeds, then the table and its checks.
+    """Run a table of the paper: every row at equal samples with several seeds, then the table and its checks.
+
+    main: DeepMimic and SkillMimic, plain and with the paper's method. ablation: its parts. noise: sm and full, trained
+    on and tested from clips whose objects were moved at random by up to 10, 20 and 30 mm along each axis.
 
     What is done is skipped and what was interrupted goes on, so the same command finishes a table in several sittings.
     """
 
     name: Annotated[str, tyro.conf.Positional] = "ablation"
-    """main or ablation."""
+    """main, ablation or noise."""
     task: str = "starter"
     """Which task."""
     seeds: int = 3
-    """Runs per method."""
+    """Runs per row."""
     samples: int = 5_000_000
     """Training samples per run."""
     trials: int = 256
@@ -46,29 +56,32 @@ class RunExperiment:
     transition_trials: int | None = None
     """Test executions per ordered pair of skills; as many as per skill if not given."""
     methods: tuple[str, ...] = ()
-    """Only these rows."""
+    """Only these rows, such as sm; of noise, such as sm@10mm."""
     device: str | None = None
     """cpu, cuda or auto; what suits the task if not given."""
     data: Path | None = None
-    """Folder of imported recordings, for tasks that do not bring their own clips."""
+    """Folder of clips in place of the task's own or the usual ones, or the name of a task whose clips are meant."""
     out: Path | None = None
-    """Folder of the runs and the table; runs/experiment-NAME-TASK if not given."""
+    """Folder of the runs, the noisy clips and the table; runs/experiment-NAME-TASK if not given."""
 
     def run(self) -> int:
         """Run what is missing, and write the table."""
         chosen = experiment(self.name)
-        unknown = [name for name in self.methods if name not in chosen.methods]
+        rows = {row.label: row for row in chosen.rows}
+        unknown = [label for label in self.methods if label not in rows]
         if unknown:
-            raise ConfigError(f"experiment '{self.name}' has no rows {unknown}; it has {list(chosen.methods)}")
-        find_task(self.task)
+            raise ConfigError(f"experiment '{self.name}' has no rows {unknown}; it has {list(rows)}")
+        task = find_task(self.task)
+        self._check_counts()
         out = self.out or Path("runs") / f"experiment-{self.name}-{self.task}"
         console = Console()
         for seed in range(self.seeds):  # seed by seed, so that an early look shows every row
-            for name in self.methods or chosen.methods:
-                folder = out / f"{name}-{seed}"
+            for label in self.methods or rows:
+                folder = out / f"{label}-{seed}"
                 if not (folder / "evaluation.json").exists():
-                    console.print(f"[bold]{name}[/bold], seed {seed}: {folder}")
-                    if not self._train(name, seed, folder):
+                    console.print(f"[bold]{label}[/bold], seed {seed}: {folder}")
+                    data = self._clips(rows[label], task, out)
+                    if not self._train(rows[label].method, seed, folder, data):
                         console.print("interrupted; the same command goes on from here")
                         return 130
                     evaluate(
@@ -76,41 +89,58 @@ class RunExperiment:
                         self.trials,
                         transition_trials=self.transition_trials,
                         device=self.device,
-                        data=self.data,
+                        data=data,
                     )
                 write_table(out, chosen, self.task)
         console.print((out / "table.md").read_text())
         return 0
 
-    def _train(self, method: str, seed: int, folder: Path) -> bool:
+    def _check_counts(self) -> None:
+        """Before hours of training."""
+        for name in ("seeds", "samples", "trials", "transition_trials"):
+            count = getattr(self, name)
+            if count is not None and count < 1:
+                raise ConfigError(f"--{name.replace('_', '-')} is {count}, it must be 1 or more")
+
+    def _clips(self, row: Row, task: Task, out: Path) -> Path | None:
+        """Where a row's clips lie; noisy ones are made if they are not there yet."""
+        if not row.noise_mm:
+            return self.data
+        folder = (out / f"clips-{row.noise_mm:g}mm").resolve()
+        noisy_clips(task, self.data, row.noise_mm, folder)
+        return folder
+
+    def _train(self, method: str, seed: int, folder: Path, data: Path | None) -> bool:
         budget = Budget(samples=self.samples)
         try:
             latest_checkpoint(folder)
-            return train_run(replace(load_config(folder), budget=budget), folder, resumed=True)
+            config = load_config(folder)
+            config = replace(config, budget=budget, data=str(data) if data else config.data)
+            return train_run(config, folder, resumed=True)
         except CheckpointError:
             (folder / "config.json").unlink(missing_ok=True)  # killed before its first checkpoint
         config = replace(preset(self.task, method), seed=seed, budget=budget)
-        config = replace(config, device=self.device or config.device, data=str(self.data) if self.data else None)
+        config = replace(config, device=self.device or config.device, data=str(data) if data else None)
         return train_run(config, folder)
 
 
-def collect(folder: Path, methods: tuple[str, ...]) -> dict[str, list[Evaluation]]:
-    """Evaluations of the finished runs of an experiment, per method."""
+def collect(folder: Path, rows: tuple[Row, ...]) -> dict[str, list[Evaluation]]:
+    """Evaluations of the finished runs of an experiment, per row, by its label."""
     return {
-        method: [
+        row.label: [
             Evaluation.from_dict(read_json(path, ConfigError))
             for path in sorted(folder.glob("*/evaluation.json"))
-            if path.parent.name.rsplit("-", 1)[0] == method
+            if path.parent.name.rsplit("-", 1)[0] == row.label
         ]
-        for method in methods
+        for row in rows
     }
 
 
 def write_table(folder: Path, chosen: Experiment, task: str) -> None:
     """table.md and table.json, with the acceptance bands."""
-    results = {method: found for method, found in collect(folder, chosen.methods).items() if found}
-    pairs = PAIRS.get(task, {})
-    figures = {method: _figures(found, pairs) for method, found in results.items()}
+    results = {label: found for label, found in collect(folder, chosen.rows).items() if found}
+    pairs, published = PAIRS.get(task, {}), PUBLISHED.get(task, {})
+    figures = {label: _figures(found, pairs) for label, found in results.items()}
     bands = chosen.bands.get(task, ())
     write_json(
         folder / "table.json",
@@ -118,18 +148,20 @@ def write_table(folder: Path, chosen: Experiment, task: str) -> None:
             "experiment": chosen.name,
             "task": task,
             "figures": {
-                method: {key: dict(zip(("mean", "spread"), value, strict=True)) for key, value in row.items()}
-                for method, row in figures.items()
+                label: {key: dict(zip(("mean", "spread"), value, strict=True)) for key, value in row.items()}
+                for label, row in figures.items()
             },
-            "runs": {method: len(found) for method, found in results.items()},
+            "published": {label: published[label] for label in figures if label in published},
+            "runs": {label: len(found) for label, found in results.items()},
             "bands": [{"band": band.describe(), "holds": band.holds(_means(figures))} for band in bands],
         },
     )
     with atomic_file(folder / "table.md") as temporary:
-        counts = {method: len(found) for method, found in results.items()}
+        counts = {label: len(found) for label, found in results.items()}
         measured = sorted({result.measured_with() for found in results.values() for result in found})
-        table = table_markdown(chosen, figures, counts, bands, PUBLISHED.get(task, {}), pairs)
-        temporary.write_text(f"{table}\nMeasured with {' or '.join(measured)}.\n")
+        table = table_markdown(chosen, figures, counts, bands, published, pairs)
+        noise = _NOISE_NOTE if any(row.noise_mm for row in chosen.rows) else ""
+        temporary.write_text(f"{table}{noise}\nMeasured with {' or '.join(measured)}.\n")
 
 
 def table_markdown(
@@ -140,9 +172,9 @@ def table_markdown(
     published: Mapping[str, Mapping[str, float]] | None = None,
     pairs: Pairs | None = None,
 ) -> str:
-    """Rows are methods; SR, εNSR and NR per skill, then the averages and TSR; mean ± spread over seeds.
+    """Rows by their labels; SR, εNSR and NR per skill, then the averages and TSR; mean ± spread over seeds.
 
-    published: the paper's figures, which follow each method's own.
+    published: the paper's figures, which follow each row's own.
     pairs: those whose mean the paper calls TSR; they and their mean are shown beside the mean of all.
     """
     skills = [
@@ -153,12 +185,12 @@ def table_markdown(
     header = ["method", "seeds", *(f"{skill}<br>SR / εNSR / NR" for skill in skills)]
     header += [*([f"TSR<br>{' / '.join(pairs)}"] if pairs else []), *averages]
     lines = [f"| {' | '.join(header)} |", f"| {' | '.join(['---', *['---:'] * (len(header) - 1)])} |"]
-    for method, row in figures.items():
-        cells = [method, str(runs[method]), *_detail_cells(_means({method: row})[method], skills, pairs)]
+    for label, row in figures.items():
+        cells = [label, str(runs[label]), *_detail_cells(_means({label: row})[label], skills, pairs)]
         cells += [" ± ".join(_number(metric, value) for value in row[metric]) for metric in averages.values()]
         lines.append(f"| {' | '.join(cells)} |")
-        if published and method in published:
-            paper = published[method]
+        if published and label in published:
+            paper = published[label]
             cells = _detail_cells(paper, skills, pairs)
             cells += [_number(metric, paper[metric]) if metric in paper else "" for metric in averages.values()]
             lines.append(f"| *paper* |  | {' | '.join(f'*{cell}*' if cell else '' for cell in cells)} |")
@@ -220,7 +252,7 @@ def _figures(found: list[Evaluation], pairs: Pairs) -> dict[str, tuple[float, fl
 
 
 def _means(figures: Mapping[str, Mapping[str, tuple[float, float]]]) -> dict[str, dict[str, Any]]:
-    return {method: {key: mean for key, (mean, _) in row.items()} for method, row in figures.items()}
+    return {label: {key: mean for key, (mean, _) in row.items()} for label, row in figures.items()}
 
 
 def _mean_and_spread(values: list[float]) -> tuple[float, float]:

@@ -1,14 +1,18 @@
 """Where a task's demonstrations lie: in the package, or where they were imported to, and how to get them."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from skillfield.clips import Clip, load_clips
+import numpy as np
+
+from skillfield.clips import Clip, load_clips, save_clips
+from skillfield.clips.degrading import Degradation, degrade
 from skillfield.errors import ClipError
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import TASKS
 
-__all__ = ["clip_folder", "default_folder", "named_clips", "stand_in_clips", "task_clips"]
+__all__ = ["clip_folder", "default_folder", "named_clips", "noisy_clips", "stand_in_clips", "task_clips"]
 
 _HOW = """fetch the public recordings and import them once:
   git clone https://github.com/Ingrid789/SkillMimic-V2
@@ -42,15 +46,27 @@ def clip_folder(task: Task, data: Path | None = None) -> Path:
 
 
 def task_clips(task: Task, data: Path | None = None) -> list[Clip]:
-    """A task's demonstrations. Of recordings, only those of its skills; each skill needs at least one."""
+    """A task's demonstrations. Of clips from elsewhere, only those of its skills; each skill needs at least one."""
     folder = clip_folder(task, data)
     clips = load_clips(folder)
-    if task.clips is None:
+    if folder != task.clips:
         clips = [clip for clip in clips if clip.skill in task.skills]
         missing = [skill for skill in task.skills if skill not in {clip.skill for clip in clips}]
         if missing:
             raise ClipError(f"{folder}: no clip of {missing}, which task '{task.name}' is to learn")
     return clips
+
+
+def noisy_clips(task: Task, data: Path | None, noise_mm: float, folder: Path) -> None:
+    """Write a task's demonstrations with their objects moved at random, the same way every time.
+
+    A folder that holds them already stays as it is; one that holds other clips is an error.
+    """
+    clips = [degrade(clip, Degradation(noise_mm=noise_mm)) for clip in task_clips(task, data)]
+    if not any(folder.glob("*.npz")):
+        save_clips(clips, folder)
+    elif not _same(load_clips(folder), clips):
+        raise ClipError(f"{folder}: other clips than those of '{task.name}' with {noise_mm:g} mm of noise")
 
 
 def stand_in_clips(task: Task) -> Path | None:
@@ -65,3 +81,14 @@ def stand_in_clips(task: Task) -> Path | None:
 def named_clips(path: Path) -> Path:
     """A clip or a folder of clips, or the clips of the task of that name where there is no such path."""
     return clip_folder(TASKS[str(path)]()) if str(path) in TASKS and not path.exists() else path
+
+
+def _same(some: Sequence[Clip], others: Sequence[Clip]) -> bool:
+    """Whether both are the same demonstrations, in whichever order."""
+    pairs = zip(*(sorted(clips, key=lambda clip: clip.name) for clips in (some, others)), strict=False)
+    columns = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "contacts", "valid")
+    return len(some) == len(others) and all(
+        (one.name, one.skill, one.fps) == (two.name, two.skill, two.fps)
+        and all(np.array_equal(getattr(one, column), getattr(two, column), equal_nan=True) for column in columns)
+        for one, two in pairs
+    )

@@ -1,37 +1,52 @@
-"""The paper's tables as values: which methods, and what the figures must show."""
+"""The paper's tables as values: which rows, and what the figures must show."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from skillfield.errors import ConfigError, unknown_name
 
-__all__ = ["EXPERIMENTS", "Band", "Experiment", "experiment"]
+__all__ = ["EXPERIMENTS", "Band", "Experiment", "Row", "experiment"]
 
 Figures = Mapping[str, Mapping[str, float]]
-"""Method → metric → mean over seeds. Rates are shares, 0 to 1."""
+"""Row → metric → mean over seeds. Rates are shares, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the runs of a row have in common: their method, and how far noise moves the objects of their clips."""
+
+    method: str
+    noise_mm: float = 0.0
+    """Along each axis; 0: the clips as they are."""
+
+    @property
+    def label(self) -> str:
+        """Its name in the table and of its folders: the method's, as in sm, with the noise, as in sm@10mm."""
+        return f"{self.method}@{self.noise_mm:g}mm" if self.noise_mm else self.method
 
 
 @dataclass(frozen=True)
 class Band:
-    """One thing that a table must show: a figure of a method at least so large, or so far above another method's."""
+    """One thing that a table must show: a figure of a row at least so large, or so far above another row's."""
 
     metric: str
-    method: str
+    row: str
+    """By its label."""
     at_least: float
     above: str | None = None
-    """Compare with this method's figure instead of with zero."""
+    """Compare with this row's figure instead of with zero."""
 
     def describe(self) -> str:
         """For the table's footer."""
         versus = f" above {self.above}" if self.above else ""
-        return f"{self.method}: {self.metric}{versus} ≥ {self.at_least:g}"
+        return f"{self.row}: {self.metric}{versus} ≥ {self.at_least:g}"
 
     def holds(self, figures: Figures) -> bool | None:
-        """Whether it does; None if a method is missing from the table."""
-        if self.method not in figures or (self.above and self.above not in figures):
+        """Whether it does; None if a row is missing from the table."""
+        if self.row not in figures or (self.above and self.above not in figures):
             return None
         base = figures[self.above][self.metric] if self.above else 0.0
-        return figures[self.method][self.metric] - base >= self.at_least
+        return figures[self.row][self.metric] - base >= self.at_least
 
 
 @dataclass(frozen=True)
@@ -40,7 +55,7 @@ class Experiment:
 
     name: str
     summary: str
-    methods: tuple[str, ...]
+    rows: tuple[Row, ...]
     bands: Mapping[str, tuple[Band, ...]]
     """Per task."""
 
@@ -65,29 +80,39 @@ _BALLPLAY = (
 )
 """The paper's figures, and its order. Its TSR is the mean of four pairs of skills; we ask as much of all twenty."""
 
+_ABLATION = (
+    "sm",
+    "sm+ats",
+    "sm+he",
+    "sm+stf",
+    "sm+stg",
+    "sm+stg+stf",
+    "sm+stg+stf+ats",
+    "full",
+    "sm+t",
+    "sm+hs",
+    "sm+iae",
+)
+
+_NOISE_BALLPLAY = tuple(
+    band
+    for noise, own, near in (("10mm", 0.849, 0.425), ("20mm", 0.906, 0.449), ("30mm", 0.901, 0.539))
+    for metric, figure in (("success_rate", own), ("neighbourhood_rate", near))
+    for band in (Band(metric, f"full@{noise}", figure), Band(metric, f"full@{noise}", 0.0, above=f"sm@{noise}"))
+)
+"""The paper's figures, and its order."""
+
 EXPERIMENTS: dict[str, Experiment] = {
     "main": Experiment(
         "main",
         "both baselines, plain, with neighbourhood starts, and with the full method",
-        ("dm", "dm+nsi", "dm+full", "sm", "sm+nsi", "full"),
+        tuple(map(Row, ("dm", "dm+nsi", "dm+full", "sm", "sm+nsi", "full"))),
         {"starter": _STARTER, "ballplay": _BALLPLAY},
     ),
     "ablation": Experiment(
         "ablation",
         "each component alone and together, and the simpler alternatives to them",
-        (
-            "sm",
-            "sm+ats",
-            "sm+he",
-            "sm+stf",
-            "sm+stg",
-            "sm+stg+stf",
-            "sm+stg+stf+ats",
-            "full",
-            "sm+t",
-            "sm+hs",
-            "sm+iae",
-        ),
+        tuple(map(Row, _ABLATION)),
         {
             "starter": (
                 *_STARTER,
@@ -95,6 +120,12 @@ EXPERIMENTS: dict[str, Experiment] = {
                 Band("success_rate/toss", "full", 0.30, above="sm+stg+stf+ats"),
             )
         },
+    ),
+    "noise": Experiment(
+        "noise",
+        "plain SkillMimic and the full method, from clips whose objects were moved at random",
+        tuple(Row(method, noise_mm) for noise_mm in (10.0, 20.0, 30.0) for method in ("sm", "full")),
+        {"ballplay": _NOISE_BALLPLAY},
     ),
 }
 
