@@ -18,7 +18,7 @@ from skillfield.characters.humanoid import humanoid
 from skillfield.cli.record import DataRecord
 from skillfield.clips import Clip, load_clips
 from skillfield.experiments.courtside import CLIP_FOLDER
-from skillfield.experiments.courtside.depths import clip_depths
+from skillfield.reference.depths import clip_depths
 from skillfield.reference.motion import clip_positions
 from skillfield.reporting.filmstrip import filmstrip, stack_strips
 from skillfield.reporting.scene import SceneRenderer

@@ -143,3 +143,10 @@ def follow_first_clip(env: ImitationEnv) -> None:
 
     engine: Any = env.engine
     engine.pose = pose
+
+
+def places(who: Character, thing: str) -> tuple[slice, slice]:
+    """Where the position of an object and its linear velocity lie in the model's states."""
+    body = who.model.body(thing)
+    q, d = int(who.model.jnt_qposadr[body.jntadr[0]]), int(who.model.jnt_dofadr[body.jntadr[0]])
+    return slice(q, q + 3), slice(d, d + 3)

@@ -1,23 +1,18 @@
-"""Starts with the object out of reach: where it goes, how often, and that the body alone is then compared."""
+"""Starts with the object out of reach: where it goes, and how often."""
 
 import math
 from collections.abc import Callable
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from skillfield.characters import Character, humanoid
 from skillfield.clips import Clip
-from skillfield.imitation import EnvConfig, ImitationEnv
-from skillfield.imitation.termination import Termination
-from skillfield.learning.networks import ActorCritic
-from skillfield.learning.ppo import PPO, PPOConfig
+from skillfield.imitation import ImitationEnv
 from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion, Starts, TrackingWeights
 from skillfield.reference.away import out_of_reach
-from strolling import NEVER, random_states, walker_clip
+from strolling import places, random_states, walker_clip
 
 MakeClip = Callable[..., Clip]
 MakeEnv = Callable[..., ImitationEnv]
@@ -45,13 +40,6 @@ def anyone(request: pytest.FixtureRequest) -> Character:
     if request.param == "humanoid":
         return humanoid("fused")
     return request.getfixturevalue({"hand": "hand_character", "walker": "walker"}[request.param])
-
-
-def places(who: Character, thing: str) -> tuple[slice, slice]:
-    """Where the position of an object and its linear velocity lie in the model's states."""
-    body = who.model.body(thing)
-    q, d = int(who.model.jnt_qposadr[body.jntadr[0]]), int(who.model.jnt_dofadr[body.jntadr[0]])
-    return slice(q, q + 3), slice(d, d + 3)
 
 
 def without(values: Tensor, *parts: slice) -> Tensor:
@@ -242,161 +230,3 @@ def test_starts_drawn_by_an_older_version_are_drawn_anew(sways: ReferenceMotion,
     second.load_state_dict(state)
     assert torch.equal(second.adaptive.mean_reward, first.adaptive.mean_reward)
     assert len(second.sample(10).away) == 10
-
-
-# the episodes
-
-
-def puppets(env: ImitationEnv, up: float = 0.0, ball: tuple[float, ...] = ()) -> None:
-    """Every hand that much over its reference, every ball that far beside its own, right to the frame."""
-    (q, _), shift = places(env.engine.character, "ball"), torch.tensor(ball or (0.0,) * env.num_envs)
-
-    def pose() -> tuple[Tensor, Tensor]:
-        row = env.motion.row(env.clip, env.frame + (env.progress + 1 - env.masked).clamp_min(0))
-        qpos = env.motion.qpos[row].clone()
-        qpos[:, 2] += up
-        qpos[:, q.start] += shift
-        return qpos, env.motion.qvel[row]
-
-    engine: Any = env.engine
-    engine.pose = pose
-
-
-def idle(env: ImitationEnv) -> Tensor:
-    """No action."""
-    return torch.zeros(env.num_envs, env.num_actions)
-
-
-@pytest.mark.parametrize("reward", ["sm", "dm"])
-def test_an_episode_without_its_object_earns_what_the_body_earns(
-    make_clip: MakeClip, make_env: MakeEnv, begin: Begin, reward: Any
-) -> None:
-    """A hand 0.1 m too high, in a clip that says that it touches the ball, which nobody does: with the ball away only
-    the first counts, wherever the ball is; otherwise the ball, its relation to the hand and the contact do too."""
-    clip = make_clip(30, contacts=np.ones((30, 1), dtype=np.float32))
-    env = make_env([clip], num_envs=4, config=EnvConfig(reward=reward, termination=NEVER), puppet=True)
-    puppets(env, up=0.1, ball=(2.0, 0.0, 0.0, 2.0))
-    begin(env, [0] * 4, [5] * 4, away=[True, True, False, False])
-    result = env.step(idle(env))
-    high = 0.1**2 / 3  # mean square: one of three coordinates
-    if reward == "dm":
-        expected = [math.exp(-40 * high) + 2] * 2 + [math.exp(-40 * high) + 3, math.exp(-40 * high) + 2]
-    else:
-        beside = (0.1**2 + 2.0**2) / 3
-        whole = [20 * high + 20 * high + 5, 20 * high + 20 * beside + 2.0**2 / 3 + 5]
-        expected = [math.exp(-20 * high)] * 2 + [math.exp(-each) for each in whole]
-    assert result.reward.tolist() == pytest.approx(expected, rel=1e-3, abs=1e-12)
-
-
-def test_an_object_away_may_be_as_far_as_it_likes(make_clip: MakeClip, make_env: MakeEnv, begin: Begin) -> None:
-    """Its distance ends no episode; everywhere else it does. A fall ends both."""
-    for rule, ends in ((Termination(None, 0.5), [False, True, False]), (Termination(5.0, 0.5), [True, True, True])):
-        env = make_env([make_clip(30)], num_envs=3, config=EnvConfig(termination=rule), puppet=True)
-        puppets(env, ball=(2.0, 2.0, 0.0))
-        begin(env, [0] * 3, [5] * 3, away=[True, False, False])
-        assert env.step(idle(env)).terminated.tolist() == ends
-
-
-def test_an_episode_without_its_object_teaches_and_is_not_reported(
-    make_clip: MakeClip, make_env: MakeEnv, begin: Begin
-) -> None:
-    """The learner trains on it; neither the reward per skill nor that of the rollout contains it."""
-    clips = [make_clip(30), make_clip(30, skill="swing")]
-    env = make_env(clips, num_envs=3, puppet=True)
-    puppets(env, ball=(2.0, 0.1, 0.0))
-    learner = PPO(env, ActorCritic(env.observation_size, env.num_actions, (4,)), PPOConfig(hidden=(4,), horizon=2))
-    begin(env, [0, 0, 1], [5] * 3, away=[True, False, False])
-    rollout = learner.collect(env.observe(), 0.1)
-    assert rollout.trained.all()
-    assert rollout.scored.tolist() == [[False, True, True]] * 2
-    late = math.exp(-(20 + 1) * 0.1**2 / 3)  # a ball 0.1 m off, and so is its relation to the hand
-    torch.testing.assert_close(rollout.reward, torch.tensor([[1.0, late, 1.0]] * 2), rtol=0, atol=1e-4)
-    statistics = env.take_statistics()
-    assert statistics.steps.tolist() == [2.0, 2.0]
-    assert statistics.reward.tolist() == pytest.approx([2 * late, 2.0], abs=1e-3)
-    assert learner.improve(rollout, 0.1, 1e-4)["reward"] == pytest.approx((late + 1) / 2, abs=1e-4)
-
-
-def test_a_masked_step_is_not_filled_with_it(make_clip: MakeClip, make_env: MakeEnv, begin: Begin) -> None:
-    """The mean of the scored environments is that of whole demonstrations; its own steps keep their reward."""
-    env = make_env([make_clip(30)], num_envs=4, config=EnvConfig(termination=NEVER, masked="mean"), puppet=True)
-    puppets(env, ball=(0.0, 2.0, 0.1, 0.0))
-    begin(env, [0] * 4, [5] * 4, masked=[3, 0, 0, 0], away=[False, True, False, False])
-    late = math.exp(-(20 + 1) * 0.1**2 / 3)
-    expected = [(late + 1) / 2, 1.0, late, 1.0]
-    assert env.step(idle(env)).reward.tolist() == pytest.approx(expected, abs=1e-4)
-
-
-def adaptive_env(make_clip: MakeClip, make_env: MakeEnv, masked: bool) -> tuple[ImitationEnv, AugmentedSampler]:
-    """Two puppets on a clip of ten frames, with hard starts more often, reset by mask or by number."""
-    env = make_env([make_clip(10)], puppet=True)
-    sampler = AugmentedSampler(env.motion, env.engine.character, TrackingWeights(), Augmentation(adapt=True))
-    env.sampler, env.masked_resets = sampler, masked
-    puppets(env)
-    return env, sampler
-
-
-@pytest.mark.parametrize("masked", [False, True])
-def test_the_sampler_does_not_hear_of_it(make_clip: MakeClip, make_env: MakeEnv, begin: Begin, masked: bool) -> None:
-    """Of two perfect episodes that end, from frames 5 and 4, the one with its ball makes its start easier: 0 → 0.1."""
-    env, sampler = adaptive_env(make_clip, make_env, masked)
-    begin(env, [0, 0], [5, 4], masked=[0, 0], away=[True, False])
-    env._limit[:] = 4
-    for _ in range(4):
-        env.step(idle(env))
-    expected = torch.zeros(10)
-    expected[4] = 0.1
-    torch.testing.assert_close(sampler.adaptive.mean_reward, expected, rtol=0, atol=1e-4)
-
-
-@pytest.mark.parametrize("masked", [False, True])
-def test_it_lasts_until_the_next_start(make_clip: MakeClip, make_env: MakeEnv, begin: Begin, masked: bool) -> None:
-    """Through the whole episode, and no longer: the next one is as its own start says."""
-    env, sampler = adaptive_env(make_clip, make_env, masked)
-    begin(env, [0, 0], [5, 5], away=[True, False])
-    row = torch.tensor([2, 2])
-    wait = torch.zeros_like(row)
-    state = (env.motion.qpos[row], env.motion.qvel[row])
-    starts = Starts(*state, wait, row, wait.clone(), row.clone(), torch.tensor([False, True]))
-    sampler._drawn = sampler._pool = starts
-    told = []
-    for _ in range(4):  # from frame 5 to the last, 9
-        told.append(env.away.tolist())
-        result = env.step(idle(env))
-    assert told == [[True, False]] * 4
-    assert result.truncated.tolist() == [True, True]
-    assert env.away.tolist() == [False, True]
-    assert env.step(idle(env)).scored.tolist() == [True, False]
-
-
-def test_it_goes_on_from_a_snapshot(make_clip: MakeClip, make_env: MakeEnv, begin: Begin) -> None:
-    """An environment that goes on from it earns the same, to the bit; a later one leaves the snapshot as it was."""
-    env, resumed = (make_env([make_clip(30)], num_envs=3, puppet=True) for _ in range(2))
-    for each in (env, resumed):
-        puppets(each, up=0.1, ball=(2.0, 2.0, 0.0))
-    begin(env, [0] * 3, [5] * 3, away=[True, False, False])
-    begin(resumed, [0] * 3, [1] * 3, away=[False, True, True])
-    env.step(idle(env))
-    kept = env.snapshot()
-    resumed.restore(kept)
-    assert resumed.away.tolist() == [True, False, False]
-    ours, theirs = env.step(idle(env)), resumed.step(idle(resumed))
-    assert torch.equal(ours.reward, theirs.reward)
-    assert torch.equal(ours.scored, theirs.scored)
-    begin(env, [0] * 3, [5] * 3)
-    assert kept["away"].tolist() == [True, False, False]
-
-
-def test_a_snapshot_of_an_older_version_has_nobody_away(make_clip: MakeClip, make_env: MakeEnv, begin: Begin) -> None:
-    """It knew of no such starts and of no seams, and its episodes go on."""
-    env = make_env([make_clip(30)], puppet=True)
-    begin(env, [0, 0], [5, 6])
-    old = env.snapshot()
-    home = old.pop("place")
-    del old["away"]
-    begin(env, [0, 0], [1, 1], away=[True, True])
-    env._anchor.place += 1.0
-    env.restore(old)
-    assert env.away.tolist() == [False, False]
-    assert torch.equal(env._anchor.place, home)
-    assert env.frame.tolist() == [5, 6]

@@ -15,10 +15,10 @@ from skillfield.cli.main import main
 from skillfield.clips import CONTACT_PAIRS, Clip, clip_files, load_clips
 from skillfield.evaluation.court import ShotRule
 from skillfield.experiments.courtside import CLIP_FOLDER, courtside
-from skillfield.experiments.courtside.depths import clip_depths
 from skillfield.experiments.recordings import clip_folder, task_clips
 from skillfield.experiments.tasks import TASKS, ballplay
 from skillfield.reference.checking import check_against_character
+from skillfield.reference.depths import clip_depths
 
 CLIPS = load_clips(CLIP_FOLDER)
 PAGE = Path(__file__).parents[1] / "docs" / "courtside.md"

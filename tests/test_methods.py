@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from figures import evaluation_of
 from skillfield.cli.experiment import table_markdown, write_table
 from skillfield.errors import ConfigError
 from skillfield.evaluation import Evaluation
@@ -298,18 +299,8 @@ def ballplay_evaluation(rate: float, paper_rate: float) -> Evaluation:
     """One rate for all but the paper's four pairs."""
     skills = task_named("ballplay").skills
     pairs = set(PAIRS["ballplay"].values())
-    return Evaluation(
-        trials=1000,
-        transition_trials=50,
-        seconds=10.0,
-        seed=0,
-        success_rate=dict.fromkeys(skills, rate),
-        success_interval={},
-        neighbourhood_rate=dict.fromkeys(skills, rate),
-        neighbourhood_interval={},
-        transition_rate={a: {b: paper_rate if (a, b) in pairs else rate for b in skills if b != a} for a in skills},
-        normalised_reward=dict.fromkeys(skills, rate),
-    )
+    across = {a: {b: paper_rate if (a, b) in pairs else rate for b in skills if b != a} for a in skills}
+    return replace(evaluation_of(skills, rate), transition_rate=across)
 
 
 def test_an_experiment_compares_the_paper_s_pairs_with_the_paper(tmp_path: Path) -> None:

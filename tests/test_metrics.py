@@ -14,13 +14,14 @@ from skillfield.characters import Character
 from skillfield.clips import Clip
 from skillfield.errors import ConfigError
 from skillfield.evaluation import Evaluation, TrialPlan, evaluate_policy
-from skillfield.evaluation.metrics import Judge, full_batches
+from skillfield.evaluation.metrics import Judge
 from skillfield.evaluation.rollout import Trials
 from skillfield.evaluation.success import SuccessRule
 from skillfield.files import write_json
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.termination import Termination
 from skillfield.learning.networks import ActorCritic
+from skillfield.learning.rollout import full_batches
 from skillfield.reference import (
     Augmentation,
     AugmentedSampler,

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import skillfield.cli.experiment as module
+from figures import evaluation_of
 from skillfield.api import env_factory
 from skillfield.cli.experiment import write_table
 from skillfield.cli.main import main
 from skillfield.clips import Clip, load_clips, save_clip, save_clips
 from skillfield.errors import ClipError
-from skillfield.evaluation import Evaluation
 from skillfield.evaluation.metrics import normalised_reward
 from skillfield.experiments.loading import load_run
 from skillfield.experiments.methods import METHODS
@@ -49,22 +49,6 @@ def study(out: Path, *more: str, name: str = "noise") -> int:
     return main(["experiment", name, "--task", "starter", "--out", str(out), *size, *more])
 
 
-def evaluation(skills: tuple[str, ...], rate: float) -> Evaluation:
-    """One rate for everything."""
-    return Evaluation(
-        trials=1000,
-        transition_trials=50,
-        seconds=10.0,
-        seed=0,
-        success_rate=dict.fromkeys(skills, rate),
-        success_interval={},
-        neighbourhood_rate=dict.fromkeys(skills, rate),
-        neighbourhood_interval={},
-        transition_rate={a: {b: rate for b in skills if b != a} for a in skills},
-        normalised_reward=dict.fromkeys(skills, rate),
-    )
-
-
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str | None, str | None]]:
     """Instead of training and testing: folder, method, data of the training and data of the test of every run."""
@@ -78,7 +62,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str | None, s
     def evaluate(folder: Path, *_: Any, data: Path | None, **__: Any) -> None:
         config = trained[folder]
         seen.append((folder.name, config.method, config.data, str(data) if data else None))
-        write_json(folder / "evaluation.json", evaluation(starter().skills, 0.5).to_dict())
+        write_json(folder / "evaluation.json", evaluation_of(starter().skills, 0.5).to_dict())
 
     monkeypatch.setattr(module, "train_run", train_run)
     monkeypatch.setattr(module, "evaluate", evaluate)
@@ -241,7 +225,7 @@ def test_the_papers_figures_stand_beside_ours(tmp_path: Path) -> None:
     """Averages of SR, εNSR and NR; it has no TSR. Seeds of a row are averaged, rows are kept apart."""
     for label, rates in {"sm@10mm": (0.4, 0.6), "full@10mm": (0.85,), "full@30mm": (0.7,)}.items():
         for seed, rate in enumerate(rates):
-            found = evaluation(ballplay().skills, rate)
+            found = evaluation_of(ballplay().skills, rate)
             write_json(tmp_path / f"{label}-{seed}" / "evaluation.json", found.to_dict())
     write_table(tmp_path, experiment("noise"), "ballplay")
     lines = (tmp_path / "table.md").read_text().splitlines()

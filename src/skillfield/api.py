@@ -1,5 +1,6 @@
 """What a user calls: train, evaluate, load a policy. The command line is a thin layer over this."""
 
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -9,7 +10,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from skillfield.errors import ConfigError
+from skillfield.errors import ConfigError, SkillfieldNote
 from skillfield.evaluation import Evaluation, evaluate_policy
 from skillfield.experiments.loading import load_networks, load_run
 from skillfield.experiments.run import RunConfig, build_env, build_motion, build_ppo, preset, save_config
@@ -154,7 +155,7 @@ def _save_reference(env: ImitationEnv, run: Path) -> None:
     write_json(run / "clips.json", clips)
     if isinstance(sampler, AugmentedSampler):
         for note in sampler.notes:
-            print(f"note: {note}")
+            warnings.warn(note, SkillfieldNote, stacklevel=2)
         if sampler.graph is not None:
             number = torch.cumsum(motion.demonstrated, 0) - 1
             graph = sampler.graph.tensors()

@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "data show": ("data", "DataShow", "summarise clips and draw a filmstrip of each"),
     "data import": ("imports", "DataImport", "turn recordings of other projects into clips"),
     "data degrade": ("degrade", "DataDegrade", "make noisy and incomplete variants of clips"),
-    "data record": ("record", "DataRecord", "record a trained policy as new, physically valid clips"),
+    "data record": ("record", "DataRecord", "record a trained policy as new clips, as it was simulated"),
     "bench": ("bench", "Bench", "samples per second here, split by where the time goes"),
 }
 """Command → (module, class, summary). The class is a dataclass whose `run()` returns the exit code."""

@@ -24,9 +24,9 @@ __all__ = ["DataRecord"]
 class DataRecord:
     """Record a trained policy as new clips, made from the demonstrations that it learned from, and about as long.
 
-    What is recorded is physically valid: no foot in the floor, no ball beside the hand that holds it. An attempt
-    counts if it never loses its demonstration and stands a while longer; those that succeed as a whole trial are
-    preferred, and each clip says in its source which it was.
+    What is recorded was simulated: forces made it, and things sink into one another as far as soft contacts let them,
+    a hard dribble's ball by ten centimetres. An attempt counts if it never loses its demonstration and stands a while
+    longer; those that succeed as a whole trial are preferred, and each clip says in its source which it was.
     """
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(name="run")]

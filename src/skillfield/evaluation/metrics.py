@@ -20,6 +20,7 @@ from skillfield.evaluation.rollout import Trials, run_trials
 from skillfield.evaluation.success import SuccessRule
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
+from skillfield.learning.rollout import full_batches
 from skillfield.reference import Neighbourhood, ReferenceMotion, Starts
 from skillfield.reference.neighbourhood import neighbour
 
@@ -28,7 +29,6 @@ __all__ = [
     "Judge",
     "TrialPlan",
     "evaluate_policy",
-    "full_batches",
     "normalised_reward",
     "starts_at",
     "wilson_interval",
@@ -170,7 +170,7 @@ class Judge:
         """most: trials that there will be at a time, as far as is known."""
         self._make_env, self._model, self._plan, self._trials = make_env, model, plan, trials
         self._most = most or trials * len(plan.skills)
-        env = make_env(len(_batches(1, self._most, model)[0]))
+        env = make_env(_worlds(1, self._most, model))
         self._motion, self._layout = env.motion, env.engine.character.layout(env.device)
         self._generator = torch.Generator(env.device).manual_seed(seed)
 
@@ -227,9 +227,9 @@ def normalised_reward(
     make_env: MakeEnv, model: ActorCritic, skills: tuple[str, ...], most: int = 1024
 ) -> dict[str, float]:
     """NR of each skill: every frame of its clips is a start once. most: see `Judge`."""
-    motion = make_env(len(_batches(1, most, model)[0])).motion
+    motion = make_env(_worlds(1, most, model)).motion
     rows = torch.nonzero(motion.start_mask()).squeeze(1)
-    clip = torch.searchsorted(motion.start, rows, right=True) - 1
+    clip = motion.clip_of_row[rows]
     frame = rows - motion.start[clip]
     means = []
     for part in _batches(len(rows), most, model):
@@ -250,21 +250,18 @@ def normalised_reward(
 
 
 def _batches(count: int, most: int, model: ActorCritic) -> list[Tensor]:
-    """Numbers of trials, as many at once as the policy's device likes.
+    """Numbers of trials, as many at once as there are worlds for them."""
+    device, size = next(model.parameters()).device, _worlds(count, most, model)
+    return list(torch.arange(count).split(size)) if device.type == "cpu" else full_batches(count, size, device)
 
-    On a GPU all batches have one size, and the last is filled up from the first: an engine takes many seconds to make,
-    and a few worlds more cost nothing.
+
+def _worlds(count: int, most: int, model: ActorCritic) -> int:
+    """How many worlds run so many trials, on the policy's device.
+
+    On a GPU always the same number: an engine takes many seconds to make, and a few worlds more cost nothing.
     """
-    device = next(model.parameters()).device
-    size = _BATCH[device.type]
-    if device.type == "cpu":
-        return list(torch.arange(count).split(size))
-    return full_batches(count, min(size, most), device)
-
-
-def full_batches(count: int, size: int, device: torch.device | str = "cpu") -> list[Tensor]:
-    """The numbers up to a count, all of them in batches of one size, the last filled up from the first."""
-    return list((torch.arange(-(-count // size) * size, device=device) % count).split(size))
+    kind = next(model.parameters()).device.type
+    return min(_BATCH[kind], count if kind == "cpu" else most)
 
 
 def starts_at(motion: ReferenceMotion, clip: Tensor, frame: Tensor) -> Starts:
@@ -295,7 +292,7 @@ def _random_frames(
 ) -> tuple[Tensor, Tensor]:
     """Uniform over the frames of a skill's clips from which a trial may start."""
     rows = torch.nonzero(motion.start_mask()).squeeze(1)
-    clip = torch.searchsorted(motion.start, rows, right=True) - 1
+    clip = motion.clip_of_row[rows]
     frame = rows - motion.start[clip]
     latest = plan.start_before.get(skill, float("inf")) * POLICY_HZ
     chosen = torch.nonzero((motion.skill[clip] == plan.skills.index(skill)) & (frame <= latest)).squeeze(1)

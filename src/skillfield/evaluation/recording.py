@@ -1,4 +1,4 @@
-"""Demonstrations made by a policy: physically valid, free of the noise of motion capture, and ours to give away.
+"""Demonstrations made by a policy: made by forces, free of the noise of motion capture, and ours to give away.
 
 Shape letters: T frames or steps, N attempts, Q as in MuJoCo, K contact pairs.
 """

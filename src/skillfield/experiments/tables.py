@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from skillfield.errors import ConfigError, unknown_name
+from skillfield.experiments.published import PUBLISHED
 
 __all__ = ["EXPERIMENTS", "Band", "Experiment", "Row", "experiment"]
 
@@ -67,11 +68,11 @@ _STARTER = (
     Band("neighbourhood_rate", "full", 0.10, above="sm"),
 )
 
+_PAPER, _PAPER_TSR = PUBLISHED["ballplay"], "paper_transition_rate"
+
 _BALLPLAY = (
-    Band("success_rate", "full", 0.969),
-    Band("paper_transition_rate", "full", 0.938),
-    Band("transition_rate", "full", 0.938),
-    Band("neighbourhood_rate", "full", 0.493),
+    *(Band(metric, "full", _PAPER["full"][metric]) for metric in ("success_rate", "neighbourhood_rate")),
+    *(Band(metric, "full", _PAPER["full"][_PAPER_TSR]) for metric in (_PAPER_TSR, "transition_rate")),
     *(
         Band(metric, "full", 0.0, above=other)
         for other in ("sm", "sm+nsi")
@@ -96,9 +97,9 @@ _ABLATION = (
 
 _NOISE_BALLPLAY = tuple(
     band
-    for noise, own, near in (("10mm", 0.849, 0.425), ("20mm", 0.906, 0.449), ("30mm", 0.901, 0.539))
-    for metric, figure in (("success_rate", own), ("neighbourhood_rate", near))
-    for band in (Band(metric, f"full@{noise}", figure), Band(metric, f"full@{noise}", 0.0, above=f"sm@{noise}"))
+    for ours, plain in ((f"full@{noise}mm", f"sm@{noise}mm") for noise in (10, 20, 30))
+    for metric in ("success_rate", "neighbourhood_rate")
+    for band in (Band(metric, ours, _PAPER[ours][metric]), Band(metric, ours, 0.0, above=plain))
 )
 """The paper's figures, and its order."""
 

@@ -79,7 +79,7 @@ class HistoryEncoder(nn.Module):
         # what the first convolution reads: each of its positions has a frame before it, one on it, and one after it
         before, on, after = (torch.arange(0, length, config.stride) + shift for shift in (-1, 0, 1))
         self.register_buffer("frames", torch.cat((before, on, after)), persistent=False)
-        self.register_buffer("pieces", torch.arange(3).repeat_interleave(len(on)), persistent=False)
+        self.register_buffer("pieces", torch.arange(self.num_pieces).repeat_interleave(len(on)), persistent=False)
 
     def forward(self, window: Tensor) -> Tensor:
         """[n, k, F] → [n, size]"""

@@ -15,7 +15,14 @@ from torch import Tensor
 
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
-from skillfield.learning.rollout import Lesson, Rollout, advantages, clipped_objective, normalised_within
+from skillfield.learning.rollout import (
+    Lesson,
+    Rollout,
+    advantages,
+    clipped_objective,
+    full_batches,
+    normalised_within,
+)
 from skillfield.recorded import Recorded
 
 __all__ = ["PPO", "PPOConfig"]
@@ -244,16 +251,12 @@ class PPO:
     def _batches(self, trained: Tensor) -> list[Tensor]:
         """Minibatches of sample numbers, several times through all of them in random order.
 
-        What is recorded needs batches of one size: there the last of each pass is filled up from its first.
+        What is recorded needs batches of one size.
         """
-        count, size = len(trained), min(self.config.minibatch, self.samples_per_update)
-        batches = []
-        for _ in range(self.config.epochs):
-            order = trained[torch.randperm(count, device=trained.device)]
-            if trained.is_cuda:
-                order = order[torch.arange(-(-count // size) * size, device=order.device) % count]
-            batches += order.split(size)
-        return batches
+        count, size, device = len(trained), min(self.config.minibatch, self.samples_per_update), trained.device
+        within = full_batches(count, size, device) if trained.is_cuda else torch.arange(count).split(size)
+        orders = (trained[torch.randperm(count, device=device)] for _ in range(self.config.epochs))
+        return [order[batch] for order in orders for batch in within]
 
     def _improve_critic_now(self, lesson: Lesson, batch: Tensor) -> Tensor:
         """One step of the critic; its loss.  [M] → []"""

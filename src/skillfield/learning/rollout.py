@@ -10,7 +10,7 @@ from torch import Tensor
 
 from skillfield.imitation import ImitationEnv
 
-__all__ = ["Lesson", "Rollout", "advantages", "clipped_objective", "normalised_within"]
+__all__ = ["Lesson", "Rollout", "advantages", "clipped_objective", "full_batches", "normalised_within"]
 
 
 @dataclass
@@ -113,6 +113,12 @@ def normalised_within(values: Tensor, group: Tensor, groups: int) -> Tensor:
     centred = values - mean[group]
     variance = values.new_zeros(groups).index_add_(0, group, centred.square()) / (count - 1).clamp_min(1)
     return centred / (variance.sqrt()[group] + 1e-8)
+
+
+def full_batches(count: int, size: int, device: torch.device | str = "cpu") -> list[Tensor]:
+    """The numbers up to a count in batches of one size, as recorded work needs them; the last is filled up from the
+    first.  [size] each"""
+    return list((torch.arange(-(-count // size) * size, device=device) % count).split(size))
 
 
 def clipped_objective(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:

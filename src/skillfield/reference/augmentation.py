@@ -126,7 +126,7 @@ class AugmentedSampler(StartSampler):
             past_row = torch.where(external, self.graph.source_row[edge], past_row)
             exponent = torch.where(external, self.graph.exponent[edge], exponent)
             qpos, qvel = self._aligned(past_row, row)
-            clip = torch.searchsorted(motion.start, row, right=True) - 1
+            clip = motion.clip_of_row[row]
             frame = row - motion.start[clip]
 
         if config.neighbourhood:
