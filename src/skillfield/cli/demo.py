@@ -65,7 +65,9 @@ class Demo:
         console.print(f"report   {folder / 'report.html'}")
         if video.exists():
             console.print(f"video    {video}")
-        console.print(f"{time.perf_counter() - began:.0f} s in all. Next: skillfield play {folder}")
+        console.print(f"{time.perf_counter() - began:.0f} s in all. Next, in the browser:")
+        for what in (folder, "ballplay"):  # what was just trained, and the humanoid that comes with the package
+            console.print(f"  skillfield play {what} --open   (in a clone: make play ARGS='{what} --open')")
         return 0
 
 
