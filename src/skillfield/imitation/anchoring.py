@@ -3,7 +3,8 @@
 A clip that comes round is stitched to itself, and its next round begins at the place of the last frame. A character
 that has followed it for a while stands a step aside of that place, for ever: rewards are in world coordinates, and
 after a throw that it had to run after they would all be nothing. So at each seam the character's root is taken to
-stand and head as the reference's does, and is compared from there.
+stand and head as the reference's does, and is compared from there. The same is done where an episode goes on in the
+state that another one ended in.
 Shape letters: E environments, N frames of all clips, B key bodies, O objects.
 """
 
@@ -21,11 +22,12 @@ __all__ = ["Anchor"]
 class Anchor:
     """The move in the ground plane by which each environment's state is compared with its reference."""
 
-    def __init__(self, motion: ReferenceMotion, layout: Layout, envs: int) -> None:
+    def __init__(self, motion: ReferenceMotion, layout: Layout, envs: int, anywhere: bool = False) -> None:
+        """anywhere: environments are moved at other frames than seams, too."""
         self._motion, self._layout = motion, layout
         follows_mask = ~motion.valid.roll(1)
         self._seam = motion.valid & follows_mask & ~motion.demonstrated  # [N] the first frame of another round
-        self.needed = bool(self._seam.any())
+        self.needed = anywhere or bool(self._seam.any())
         # turn, origin and target of `Layout.move_in_plane`
         self._identity = torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]], device=motion.device)
         self._envs = envs
@@ -45,8 +47,12 @@ class Anchor:
 
     def drop(self, row: Tensor, qpos: Tensor) -> None:
         """Take the environments whose reference is at a seam from where they stand.  [E], [E, Q]"""
+        self.drop_where(self._seam[row], row, qpos)
+
+    def drop_where(self, chosen: Tensor, row: Tensor, qpos: Tensor) -> None:
+        """The same for those of a mask, whatever their frame.  [E] bool, [E], [E, Q]"""
         fresh = torch.stack(self._layout.alignment(qpos, self._motion.qpos[row]), dim=1)
-        torch.where(self._seam[row][:, None, None], fresh, self.place, out=self.place)
+        torch.where(chosen[:, None, None], fresh, self.place, out=self.place)
 
     def moved(self, state: Kinematics) -> Kinematics:
         """States as they are compared."""

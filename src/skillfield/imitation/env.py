@@ -13,9 +13,11 @@ from torch import Tensor
 from skillfield.characters.physics import POLICY_HZ
 from skillfield.errors import ConfigError
 from skillfield.imitation.anchoring import Anchor
+from skillfield.imitation.carrying import onward
 from skillfield.imitation.history import Embedding, History, HistoryKind
 from skillfield.imitation.perception import Perception
 from skillfield.imitation.rewards import DeepMimicWeights, contact_graph_error, deepmimic_reward, skillmimic_reward
+from skillfield.imitation.statistics import SkillStatistics
 from skillfield.imitation.termination import Termination, failed
 from skillfield.recorded import Recorded
 from skillfield.reference.endings import returns
@@ -24,8 +26,11 @@ from skillfield.reference.sampling import Starts, StartSampler
 from skillfield.reference.states import StateKinematics
 from skillfield.simulation import Engine
 
-__all__ = ["EnvConfig", "ImitationEnv", "SkillStatistics", "StepResult"]
+__all__ = ["EnvConfig", "ImitationEnv", "StepResult"]
 
+
+_CARRY_STEPS = 30
+"""An episode with fewer steps ahead of it is not worth beginning where another one ended."""
 
 _CLOCKS = ("clip", "frame", "masked", "progress", "away", "_limit", "_return", "_silent")
 
@@ -53,10 +58,17 @@ class EnvConfig:
     """What the learner may expect after a clip's last frame: more of the same, nothing, or (auto) more where the
     last state has been seen before in the skill (a dribble, a hold) and nothing where it has not (a throw). With loop,
     episodes go on across the end of clips that come round, and the others are treated as with auto."""
+    p_carry: float = 0.0
+    """Chance that a world is not reset when its episode is out of time or has lost its objects: the next one begins in
+    the state where this one ended, and follows the body alone if the objects were lost."""
     history: HistoryKind = "none"
     """What the policy knows of the past: nothing, an embedding of it, all of it, or the reference time."""
     history_length: int = 60
     """Frames remembered (paper, k)."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.p_carry <= 1.0:
+            raise ConfigError(f"env: p_carry is {self.p_carry}, a probability is between 0 and 1")
 
 
 class _Outcome(NamedTuple):
@@ -86,16 +98,6 @@ class StepResult:
     continues: Tensor  # [E] bool: truncated, and something could follow: there is a future to bootstrap from
     finished: Tensor | None  # [n] numbers of environments whose episode ended; None where asking would stall a GPU
     final_observation: Tensor | None  # [n, obs] what they saw last; None as above: to look twice would be too dear
-
-
-@dataclass
-class SkillStatistics:
-    """Sums per skill since they were last taken.  [S] each"""
-
-    reward: Tensor
-    steps: Tensor
-    failures: Tensor
-    episodes: Tensor
 
 
 class ImitationEnv:
@@ -132,8 +134,9 @@ class ImitationEnv:
         self._limit = self._longs()  # steps after which the episode is out of time
         self._return = torch.zeros(self.num_envs, device=self.device)
         self._silent = self._longs()  # scored steps in a row that earned nothing
-        self._anchor = Anchor(self.motion, self._layout, self.num_envs)
-        self.statistics = self._fresh_statistics()
+        self._carried = torch.zeros_like(self.away)  # this step has ended an episode, and the next begins where it is
+        self._anchor = Anchor(self.motion, self._layout, self.num_envs, anywhere=config.p_carry > 0)
+        self.statistics = SkillStatistics.nothing(self.num_skills, self.device)
         self.masked_resets = self.device.type != "cpu"  # never ask which episodes ended: that would stall a GPU
         self.sampling_seconds = 0.0  # spent on choosing starts: what augmentation costs
         self._aim = Recorded(self._aim_now, self.device)
@@ -161,7 +164,7 @@ class ImitationEnv:
             self.history.reset(envs, starts.past_row)
         self._return[envs], self._silent[envs] = 0.0, 0
         self._anchor.clear(envs)
-        self._limit[envs] = self._time_limit(starts)
+        self._limit[envs] = self._time_limit(starts.clip, starts.frame, starts.masked)
 
     def advance(self, actions: Tensor) -> None:
         """Act and simulate, and nothing else: what a trial needs, which outlives its clip."""
@@ -206,12 +209,12 @@ class ImitationEnv:
         ended = outcome.terminated | outcome.truncated
         if self.masked_resets:
             self.sampler.prepare(self.num_envs)
-            self.engine.reset_where(ended, *self._renew(ended))
+            self.engine.reset_where(*self._renew(ended))
             return StepResult(self.observe(), *outcome, finished=None, final_observation=None)
         observation = self.observe()
         finished = torch.nonzero(ended).squeeze(1)
         final = observation[finished]
-        self._restart(finished, observation)
+        self._restart(ended, observation)
         return StepResult(observation, *outcome, finished=finished, final_observation=final)
 
     def _aim_now(self, actions: Tensor) -> Tensor:
@@ -222,12 +225,16 @@ class ImitationEnv:
 
     def _judge_now(self) -> _Outcome:
         """What the step was worth, and what it ended."""
-        reward, scored, terminated = self.score()
-        terminated = terminated | self._lost(reward, scored)
+        reward, scored, fallen = self.score()
+        lost = self._lost(reward, scored) & ~fallen
+        terminated = fallen | lost
         truncated = (self.progress >= self._limit) & ~terminated
         self._return += reward
         compared = scored & ~self.away  # with all of the demonstration: what is reported
-        self._count(reward, compared, terminated, truncated)
+        self.statistics.count(self.skill, reward, compared, terminated, terminated | truncated)
+        if self.config.p_carry:
+            self._carried.copy_(self._carries(truncated | (lost & ~self.away)))
+            truncated = truncated & ~self._carried  # to the learner nothing has ended
         if self.config.masked == "mean":
             reward = self._fill_masked(reward, scored)
         trained = scored if self.config.masked == "skip" else torch.ones_like(scored)
@@ -235,35 +242,65 @@ class ImitationEnv:
         continues = truncated & (self._goes_on[self.clip] | ~at_end)
         return _Outcome(reward, compared, trained, terminated, truncated, continues)
 
-    def _renew_now(self, ended: Tensor) -> tuple[Tensor, Tensor]:
-        """Tell the sampler of the episodes that ended, and set the clocks of new ones: where these begin.  [E] bool"""
-        self.sampler.record(self.clip, self.frame, self._mean_return(), ended & ~self.away)
-        starts = self.sampler.sample_where(ended)
-        if self.history is not None:
-            self.history.reset_where(ended, starts.past_row)
+    def _carries(self, able: Tensor) -> Tensor:
+        """Which of those whose episode is over begin the next one where they are.  [E] bool"""
+        room = self.motion.length[self.clip] - 1 - self._onward()
+        chosen = torch.rand(self.num_envs, device=self.device) < self.config.p_carry
+        return able & chosen & (room >= _CARRY_STEPS)
+
+    def _onward(self) -> Tensor:
+        """The frame that the next episode of each environment would begin with if it began here.  [E]"""
+        return onward(self.motion, self.clip, self.frame + (self.progress - self.masked).clamp_min(0))
+
+    def _carry_on(self, ended: Tensor) -> None:
+        """Set the clocks of the episodes that begin where others ended.  [E] bool"""
+        if not self.config.p_carry:
+            return
+        frame, zero = self._onward(), torch.zeros_like(self.progress)
+        self._anchor.drop_where(self._carried, self.motion.row(self.clip, frame), self.engine.state.qpos)
+        # to the learner only those have ended that lost their objects
+        self._set_clocks(self._carried, self.clip, frame, zero, self.away | ended)
+
+    def _set_clocks(self, chosen: Tensor, clip: Tensor, frame: Tensor, masked: Tensor, away: Tensor) -> None:
+        """Begin episodes in the environments of a mask.  [E] each"""
         zero = torch.zeros_like(self.progress)
-        limit = self._time_limit(starts)
-        fresh = (starts.clip, starts.frame, starts.masked, zero, starts.away, limit, zero.float(), zero)
+        limit = self._time_limit(clip, frame, masked)
+        fresh = (clip, frame, masked, zero, away, limit, zero.float(), zero)
         for name, value in zip(_CLOCKS, fresh, strict=True):
             clock = getattr(self, name)
-            torch.where(ended, value, clock, out=clock)
-        self._anchor.clear_where(ended)
-        return starts.qpos, starts.qvel
+            torch.where(chosen, value, clock, out=clock)
+
+    def _renew_now(self, ended: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Tell the sampler of the episodes that ended, and set the clocks of new ones: which worlds are to be reset,
+        and to what.  [E] bool → [E] bool, [E, Q], [E, D]"""
+        over = (ended | self._carried) & ~self.away
+        self.sampler.record(self.clip, self.frame, self._mean_return(), over)
+        reset = ended & ~self._carried
+        starts = self.sampler.sample_where(reset)
+        if self.history is not None:
+            self.history.reset_where(reset, starts.past_row)
+        self._carry_on(ended)
+        self._set_clocks(reset, starts.clip, starts.frame, starts.masked, starts.away)
+        self._anchor.clear_where(reset)
+        return reset, starts.qpos, starts.qvel
 
     def _look_now(self) -> Tensor:
         return self._observe(None)
 
-    def _restart(self, finished: Tensor, observation: Tensor) -> None:
-        """Begin new episodes in these environments, and show them what they see now."""
-        if not len(finished):
+    def _restart(self, ended: Tensor, observation: Tensor) -> None:
+        """Begin new episodes where old ones are over, and show these environments what they see now."""
+        over = torch.nonzero(ended | self._carried).squeeze(1)
+        if not len(over):
             return
         clock = time.perf_counter()
-        mean = self._mean_return()[finished]
-        self.sampler.record(self.clip[finished], self.frame[finished], mean, ~self.away[finished])
-        starts = self.sampler.sample(len(finished))
+        mean = self._mean_return()[over]
+        self.sampler.record(self.clip[over], self.frame[over], mean, ~self.away[over])
+        self._carry_on(ended)
+        reset = torch.nonzero(ended & ~self._carried).squeeze(1)
+        starts = self.sampler.sample(len(reset))
         self.sampling_seconds += time.perf_counter() - clock
-        self.start(finished, starts)
-        observation[finished] = self._observe(finished)
+        self.start(reset, starts)
+        observation[over] = self._observe(over)
 
     def observe(self) -> Tensor:
         """What every environment sees now.  [E, obs]"""
@@ -271,10 +308,7 @@ class ImitationEnv:
 
     def take_statistics(self) -> SkillStatistics:
         """Sums per skill since the last call."""
-        taken = SkillStatistics(*(value.clone() for value in vars(self.statistics).values()))
-        for value in vars(self.statistics).values():
-            value.zero_()
-        return taken
+        return self.statistics.taken()
 
     def snapshot(self) -> dict[str, Tensor]:
         """Everything needed to go on from here bit for bit."""
@@ -299,8 +333,8 @@ class ImitationEnv:
             return returns(self.motion, states, self.config.weights)
         return torch.full_like(self.motion.length, self.config.clip_end == "continue", dtype=torch.bool)
 
-    def _time_limit(self, starts: Starts) -> Tensor:
-        ahead = self.motion.length[starts.clip] - 1 - starts.frame + starts.masked
+    def _time_limit(self, clip: Tensor, frame: Tensor, masked: Tensor) -> Tensor:
+        ahead = self.motion.length[clip] - 1 - frame + masked
         return ahead.clamp_max(self.config.episode_length)
 
     def _mean_return(self) -> Tensor:
@@ -357,16 +391,6 @@ class ImitationEnv:
         pairs, wanted = self.engine.state.contact_pairs, self.motion.contact_pairs[row]
         contacts = contact_graph_error(pairs, wanted, self.config.contact_weights)
         return skillmimic_reward(tracking, contacts.masked_fill(self.away, 0.0))
-
-    def _count(self, reward: Tensor, scored: Tensor, terminated: Tensor, truncated: Tensor) -> None:
-        skill, statistics = self.skill, self.statistics
-        statistics.reward.index_add_(0, skill, reward * scored)
-        statistics.steps.index_add_(0, skill, scored.float())
-        statistics.failures.index_add_(0, skill, terminated.float())
-        statistics.episodes.index_add_(0, skill, (terminated | truncated).float())
-
-    def _fresh_statistics(self) -> SkillStatistics:
-        return SkillStatistics(*(torch.zeros(self.num_skills, device=self.device) for _ in range(4)))
 
     def _longs(self) -> Tensor:
         return torch.zeros(self.num_envs, dtype=torch.long, device=self.device)

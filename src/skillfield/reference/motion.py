@@ -86,6 +86,7 @@ class ReferenceMotion:
         self.contact_pairs = rows([_contacts(clip) for clip in clips])  # [N, K]
         self.valid = torch.cat([torch.from_numpy(clip.valid) for clip in clips]).to(device)  # [N]
         self.demonstrated = torch.ones_like(self.valid)  # [N] False on frames that only follow a clip
+        self.origin = torch.arange(len(self.valid), device=device)  # [N] the demonstrated frame that each is or repeats
         self.length = torch.tensor(lengths, device=device)  # [C]
         self.skill = torch.tensor([skills.index(clip.skill) for clip in clips], device=device)  # [C]
         self._number_rows()
@@ -147,6 +148,7 @@ class ReferenceMotion:
         lengths = torch.tensor([len(part.row) for part in parts], device=device)
         result = copy.copy(self)
         result.demonstrated = torch.repeat_interleave(torch.arange(len(parts), device=device) % 2 == 0, lengths)
+        result.origin = torch.nonzero(result.demonstrated).squeeze(1)[every.row]
         result.qpos, result.qvel, result.valid = every.qpos, every.qvel, every.valid
         result.contact_pairs = self.contact_pairs[every.row]
         result.length = lengths.reshape(-1, 2).sum(dim=1)

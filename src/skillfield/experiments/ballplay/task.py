@@ -37,7 +37,7 @@ def ballplay() -> Task:
                 "shot": ShotRule(apex=_SHOT_APEX),
             },
         ),
-        env=EnvConfig(termination=Termination(lost_after=15), clip_end="loop"),
+        env=EnvConfig(termination=Termination(lost_after=15), clip_end="loop", p_carry=0.5),
         augmentation=Augmentation(velocity=1.0, p_external=0.2, p_away=0.1),
         encoder=EncoderConfig(channels=(64, 32, 16), stride=3, horizons=(1, 8, 16, 32), noise=0.01, drift=0.01),
         ppo=PPOConfig(
@@ -50,6 +50,7 @@ def ballplay() -> Task:
             gae_lambda=0.98,  # a throw is judged by its catch, forty steps later
             first_action="demonstrated",
             by_skill=True,
+            half=True,
         ),
         num_envs=8192,
         minutes=20.0,

@@ -64,6 +64,9 @@ def put_model(model: mujoco.MjModel, name: str) -> mjw.Model:
     except (NotImplementedError, ValueError) as problem:
         raise CharacterError(f"character '{name}' cannot be simulated on the GPU: {problem}") from None
     warp_model.opt.warn_overflow = 0  # counted instead: printing from a kernel is slow
+    # Newton's method starts from the last acceleration; the one without contacts, which would only tell where else to
+    # start, costs a factorisation of the mass matrix.
+    warp_model.opt.run_qacc_smooth = False
     if np.isin((_PLANE, _CAPSULE), model.geom_type).all():
         warp_model.callback.contactfilter = _align_capsules
     return warp_model

@@ -1,0 +1,233 @@
+"""Episodes that begin where another one ended."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from skillfield.characters import Character
+from skillfield.clips import Clip
+from skillfield.errors import ConfigError
+from skillfield.imitation import EnvConfig, ImitationEnv
+from skillfield.imitation.carrying import onward
+from skillfield.imitation.termination import Termination
+from skillfield.learning.networks import ActorCritic
+from skillfield.learning.ppo import PPO, PPOConfig
+from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion, TrackingWeights
+from skillfield.reference.motion import Tail
+from skillfield.reference.states import StateKinematics
+from strolling import NEVER, places
+
+MakeClip = Callable[..., Clip]
+MakeEnv = Callable[..., ImitationEnv]
+Begin = Callable[..., None]
+BY = pytest.mark.parametrize("by_mask", [False, True])
+"""Whether worlds are reset by number, as on a CPU, or by mask, as on a GPU."""
+
+
+def puppets(env: ImitationEnv, beside: float = 0.0, ball: tuple[float, ...] = ()) -> None:
+    """Every hand and ball that far beside the reference, to the frame; every ball so much further by itself."""
+    (q, _), shift = places(env.engine.character, "ball"), torch.tensor(ball or (0.0,) * env.num_envs)
+
+    def pose() -> tuple[Tensor, Tensor]:
+        row = env.motion.row(env.clip, env.frame + (env.progress + 1 - env.masked).clamp_min(0))
+        qpos = env.motion.qpos[row].clone()
+        qpos[:, 0] += beside
+        qpos[:, q.start] += beside + shift
+        return qpos, env.motion.qvel[row]
+
+    engine: Any = env.engine
+    engine.pose = pose
+
+
+def idle(env: ImitationEnv) -> Tensor:
+    """No action."""
+    return torch.zeros(env.num_envs, env.num_actions)
+
+
+def carrying(make_env: MakeEnv, clip: Clip, num_envs: int, by_mask: bool, **config: Any) -> ImitationEnv:
+    """Puppets of which none is reset that can go on, unless the configuration says so."""
+    usual: dict[str, Any] = {"termination": NEVER, "episode_length": 10, "p_carry": 1.0}
+    env = make_env([clip], num_envs=num_envs, config=EnvConfig(**(usual | config)), puppet=True)
+    env.masked_resets = by_mask
+    puppets(env)
+    return env
+
+
+@BY
+def test_who_is_out_of_time_goes_on(make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool) -> None:
+    """To the learner nothing has ended; the clock begins anew at the frame that was reached, and the world stays."""
+    env = carrying(make_env, make_clip(100), 2, by_mask)
+    begin(env, [0, 0], [5, 7], masked=[0, 3])
+    for _ in range(9):
+        env.step(idle(env))
+    result = env.step(idle(env))
+    assert not (result.terminated | result.truncated).any()
+    assert env.frame.tolist() == [15, 14]  # three of the second's ten steps were masked
+    assert env.progress.tolist() == env.masked.tolist() == [0, 0]
+    torch.testing.assert_close(env.engine.state.qpos, env.motion.qpos[[15, 14]])
+    torch.testing.assert_close(result.observation, env.observe())
+    assert env.step(idle(env)).reward.tolist() == pytest.approx([1.0, 1.0], abs=1e-3)
+    assert not env.away.any()
+
+
+@BY
+def test_who_has_lost_its_object_goes_on_without_it(
+    make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool
+) -> None:
+    """The old episode has failed; the next one earns what the body earns, where the old one stood."""
+    env = carrying(make_env, make_clip(100), 2, by_mask, termination=Termination(None, lost_after=4))
+    puppets(env, ball=(5.0, 0.0))
+    begin(env, [0, 0], [5, 5])
+    for _ in range(3):
+        assert not env.step(idle(env)).terminated.any()
+    result = env.step(idle(env))
+    assert result.terminated.tolist() == [True, False]
+    assert env.away.tolist() == [True, False]
+    assert env.frame.tolist() == [9, 5]
+    torch.testing.assert_close(env.engine.state.qpos[0, :3], env.motion.qpos[9, :3])
+    result = env.step(idle(env))
+    assert result.reward.tolist() == pytest.approx([1.0, 1.0], abs=1e-3)
+    assert result.scored.tolist() == [False, True]
+    assert result.trained.tolist() == [True, True]
+
+
+@BY
+def test_who_follows_nothing_any_more_is_reset(
+    make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool
+) -> None:
+    """Without its object already, and with its body nowhere near: it starts anew on a demonstration; so does a fallen
+    one."""
+    env = carrying(make_env, make_clip(100), 2, by_mask, termination=Termination(0.3, lost_after=4))
+    engine: Any = env.engine
+    ball, _ = places(engine.character, "ball")
+
+    def pose() -> tuple[Tensor, Tensor]:
+        row = env.motion.row(env.clip, env.frame + env.progress + 1)
+        qpos = env.motion.qpos[row].clone()
+        qpos[:, 2] += torch.tensor([3.0, -3.0])
+        qpos[:, ball.start] += 5.0
+        return qpos, env.motion.qvel[row]
+
+    engine.pose = pose
+    begin(env, [0, 0], [5, 5], away=[True, False])
+    assert env.step(idle(env)).terminated.tolist() == [False, True]
+    assert not env.away[1]
+    assert env.engine.state.qpos[1, 2] > 0.5  # on its clip again
+    for _ in range(2):
+        env.step(idle(env))
+    assert env.step(idle(env)).terminated[0]
+    assert not env.away[0]
+    assert env.engine.state.qpos[0, 2] < 2.0
+
+
+@BY
+def test_too_near_the_end_it_is_reset(make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool) -> None:
+    """Thirty steps must lie ahead: 100 frames leave room after frame 69 and none after 70."""
+    env = carrying(make_env, make_clip(100), 2, by_mask)
+    begin(env, [0, 0], [59, 60])
+    for _ in range(9):
+        env.step(idle(env))
+    assert env.step(idle(env)).truncated.tolist() == [False, True]
+    assert env.frame[0] == 69
+
+
+@BY
+def test_drift_is_forgiven(make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool) -> None:
+    """A puppet 30 cm beside its clip earns half, until it is compared from where it stands. A reset takes that back."""
+    env = carrying(make_env, make_clip(60), 1, by_mask)
+    puppets(env, beside=0.3)
+    begin(env, [0], [5])
+    beside = math.exp(-(20 + 1) * 0.3**2 / 3)  # body and object, by their weights
+    rewards = [float(env.step(idle(env)).reward) for _ in range(30)]
+    assert rewards[:10] == pytest.approx([beside] * 10, abs=1e-3)
+    assert rewards[10:30] == pytest.approx([1.0] * 20, abs=1e-3)  # frame 25 has room, and frame 35 has none
+    assert float(env.step(idle(env)).reward) == pytest.approx(beside, abs=1e-3)
+
+
+@BY
+def test_as_many_go_on_as_the_chance_says(make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool) -> None:
+    """A third of 600, within four standard deviations of a coin; with a chance of nothing, nobody does."""
+    for chance in (1 / 3, 0.0):
+        env = carrying(make_env, make_clip(100), 600, by_mask, p_carry=chance, episode_length=1)
+        begin(env, [0] * 600, [5] * 600)
+        kept = int((~env.step(idle(env)).truncated).sum())
+        assert abs(kept - 600 * chance) <= 4 * math.sqrt(600 * chance * (1 - chance))
+
+
+@BY
+def test_the_sampler_hears_of_every_episode(
+    make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool
+) -> None:
+    """Of one that goes on as of any other: two perfect ones in a row, from frames 5 and 15, make both easier."""
+    env = carrying(make_env, make_clip(100), 1, by_mask)
+    sampler = AugmentedSampler(env.motion, env.engine.character, TrackingWeights(), Augmentation(adapt=True))
+    env.sampler = sampler
+    begin(env, [0], [5])
+    for _ in range(20):
+        env.step(idle(env))
+    expected = torch.zeros(100)
+    expected[[5, 15]] = 0.1
+    torch.testing.assert_close(sampler.adaptive.mean_reward, expected, rtol=0, atol=1e-4)
+
+
+def test_advantages_run_through_it(make_clip: MakeClip, make_env: MakeEnv, begin: Begin) -> None:
+    """A rollout across such an end has no end in it, so what comes after counts."""
+    env = carrying(make_env, make_clip(100), 2, by_mask=False, episode_length=3)
+    learner = PPO(env, ActorCritic(env.observation_size, env.num_actions, (4,)), PPOConfig(hidden=(4,), horizon=8))
+    begin(env, [0, 0], [5, 5])
+    rollout = learner.collect(env.observe(), 0.1)
+    assert not rollout.done.any()
+    assert rollout.trained.all()
+    torch.testing.assert_close(rollout.reward, torch.ones(8, 2), rtol=0, atol=1e-3)
+
+
+@BY
+def test_the_past_is_kept(make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool) -> None:
+    """What it remembers is what it has lived, whether the episode changed or not."""
+    memories = []
+    for chance, length in ((1.0, 4), (0.0, 60)):
+        env = carrying(
+            make_env,
+            make_clip(100),
+            1,
+            by_mask,
+            p_carry=chance,
+            episode_length=length,
+            history="stacked",
+            history_length=12,
+        )
+        begin(env, [0], [5])
+        for _ in range(10):
+            env.step(idle(env))
+        memories.append(env.observe())
+    torch.testing.assert_close(*memories)
+
+
+def test_another_round_goes_on_from_the_frame_that_it_repeats(make_clip: MakeClip, hand_character: Character) -> None:
+    """Frames that follow a clip lead back into it, unless they are of another clip."""
+    clips = [make_clip(40), make_clip(40, name="swing", skill="swing")]
+    motion = ReferenceMotion(clips, hand_character, ("sway", "swing"))
+    assert motion.origin.tolist() == list(range(80))
+
+    def tail(first: int, last: int) -> Tail:
+        return motion.frames(torch.arange(first, last))
+
+    # the first goes on with its own frames 10 to 19, then with the other's last five; the second has its own again
+    back, other = tail(10, 20), tail(75, 80)
+    both = Tail(*(torch.cat((vars(back)[name], vars(other)[name])) for name in vars(back)))
+    longer = motion.followed_by([both, tail(50, 60)], StateKinematics(hand_character))
+    assert longer.length.tolist() == [55, 50]
+    frames = torch.tensor([3, 40, 49, 50, 54, 99])
+    assert onward(longer, torch.zeros_like(frames), frames).tolist() == [3, 10, 19, 50, 54, 54]
+    assert onward(longer, torch.ones_like(frames[:3]), torch.tensor([0, 40, 49])).tolist() == [0, 10, 19]
+
+
+@pytest.mark.parametrize("chance", [-0.1, 1.5, math.nan])
+def test_a_chance_is_between_0_and_1(chance: float) -> None:
+    """Anything else is told apart by its name."""
+    with pytest.raises(ConfigError, match=r"p_carry is .*, a probability is between 0 and 1"):
+        EnvConfig(p_carry=chance)
