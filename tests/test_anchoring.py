@@ -75,13 +75,14 @@ def test_drift_is_forgiven_at_the_seam(make_clip: MakeClip, make_env: MakeEnv, b
     """A puppet 30 cm beside its clip earns half until the seam, and everything from there on."""
     env = make_env([make_clip(20)], num_envs=1, config=EnvConfig(termination=NEVER), puppet=True)
     with_seam(env.motion)
-    env._anchor = Anchor(env.motion, env._layout, 1)
     engine: Any = env.engine
+    layout = engine.character.layout()
+    env._comparison.anchor = Anchor(env.motion, layout, 1)
 
     def pose() -> tuple[Tensor, Tensor]:
         row = env.motion.row(env.clip, env.frame + env.progress + 1)
         qpos = env.motion.qpos[row].clone()
-        moved = env._layout.move_in_plane(
+        moved = layout.move_in_plane(
             qpos, env.motion.qvel[row], torch.tensor([[1.0, 0.0]]), torch.zeros(1, 2), torch.tensor([[0.3, 0.0]])
         )
         return moved[0], moved[1]

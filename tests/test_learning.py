@@ -31,6 +31,8 @@ class PointEnv:
     device = torch.device("cpu")
     config = EnvConfig()
     sampling_seconds = 0.0
+    insight_size = 0
+    insight = torch.zeros(256, 0)
 
     def reset(self) -> Tensor:
         self.x = 4 * torch.rand(self.num_envs) - 2
@@ -47,7 +49,9 @@ class PointEnv:
         self.x[finished] = 4 * torch.rand(len(finished)) - 2
         self.t[finished] = 0
         none = torch.zeros_like(over)
-        return StepResult(self.x.unsqueeze(1).clone(), reward, ~none, ~none, none, over, over, finished, final)
+        return StepResult(
+            self.x.unsqueeze(1).clone(), reward, ~none, ~none, none, over, over, finished, final, self.insight[finished]
+        )
 
 
 def test_advantages_are_normalised_within_their_skill() -> None:

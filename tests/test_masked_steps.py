@@ -102,6 +102,7 @@ def rollout_with_masks() -> Rollout:
     values = {
         "raw": torch.zeros(6, 8, 3),
         "observation": torch.randn(6, 8, 3),
+        "insight": torch.zeros(6, 8, 0),
         "action": action,
         "log_prob": -0.5 * action.square().sum(-1),
         "reward": torch.rand(6, 8) * trained,
@@ -112,6 +113,7 @@ def rollout_with_masks() -> Rollout:
         "cut": torch.zeros(6, 8, dtype=torch.bool),
         "skill": torch.zeros(6, 8, dtype=torch.long),
         "last_observation": torch.randn(8, 3),
+        "last_insight": torch.zeros(8, 0),
     }
     return Rollout(**{field.name: values[field.name] for field in fields(Rollout)})
 

@@ -234,6 +234,7 @@ def idle_rollout(model: ActorCritic) -> Rollout:
     values = {
         "raw": torch.zeros(4, 16, 1),
         "observation": torch.zeros(4, 16, 1),
+        "insight": torch.zeros(4, 16, 0),
         "action": mean + log_sigma.exp() * noise,
         "log_prob": -(0.5 * noise.square() + log_sigma).sum(-1),
         "reward": torch.zeros(4, 16),
@@ -244,6 +245,7 @@ def idle_rollout(model: ActorCritic) -> Rollout:
         "cut": torch.zeros(4, 16, dtype=torch.bool),
         "skill": torch.zeros(4, 16, dtype=torch.long),
         "last_observation": torch.zeros(16, 1),
+        "last_insight": torch.zeros(16, 0),
     }
     return Rollout(**{field.name: values[field.name] for field in fields(Rollout)})
 

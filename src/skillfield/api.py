@@ -134,7 +134,8 @@ def env_factory(
     where = choose_device(device)
     motion = build_motion(chosen, character, where, config.data)
     model.to(where)
-    scored = replace(config, env=replace(config.env, reward="sm", clip_end="auto"), augmentation=Augmentation())
+    rules = replace(config.env, reward="sm", clip_end="auto", p_carry=0.0, insight=False)
+    scored = replace(config, env=rules, augmentation=Augmentation())
     encoder = model.encoder if isinstance(model.encoder, HistoryEncoder) else None
 
     @cache  # a GPU engine takes seconds to make

@@ -140,7 +140,14 @@ def build_ppo(config: RunConfig, chosen: Task | None = None) -> PPO:
     spread = config.ppo.sigma if config.ppo.exploration == "learned" else None
     first = _mean_action(motion, character) if config.ppo.first_action == "demonstrated" else None
     model = ActorCritic(
-        env.observation_size, env.num_actions, config.ppo.hidden, encoder, spread, first, config.ppo.half
+        env.observation_size,
+        env.num_actions,
+        config.ppo.hidden,
+        encoder,
+        spread,
+        first,
+        config.ppo.half,
+        env.insight_size,
     )
     return PPO(env, model.to(device), config.ppo)
 

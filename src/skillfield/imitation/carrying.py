@@ -18,8 +18,10 @@ __all__ = ["onward"]
 def onward(motion: ReferenceMotion, clip: Tensor, frame: Tensor) -> Tensor:
     """The frame to go on from: one that repeats an earlier frame of its clip is that frame.  [E]
 
-    Otherwise whoever goes round and round would come to the end of the frames that follow the clip.
+    Otherwise whoever goes round and round would come to the end of the frames that follow the clip. A masked frame
+    repeats nothing: whoever waits at a seam waits on.
     """
     row = motion.row(clip, frame)
     origin = motion.origin[row]
-    return torch.where(motion.clip_of_row[origin] == clip, origin, row) - motion.start[clip]
+    repeats = (motion.clip_of_row[origin] == clip) & motion.valid[row]
+    return torch.where(repeats, origin, row) - motion.start[clip]

@@ -4,8 +4,8 @@ Shape letters: E environments, A actions, n finished episodes.
 """
 
 import time
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,61 +14,26 @@ from skillfield.characters.physics import POLICY_HZ
 from skillfield.errors import ConfigError
 from skillfield.imitation.anchoring import Anchor
 from skillfield.imitation.carrying import onward
-from skillfield.imitation.history import Embedding, History, HistoryKind
+from skillfield.imitation.comparison import Comparison
+from skillfield.imitation.config import EnvConfig
+from skillfield.imitation.history import Embedding, History
 from skillfield.imitation.perception import Perception
-from skillfield.imitation.rewards import DeepMimicWeights, contact_graph_error, deepmimic_reward, skillmimic_reward
 from skillfield.imitation.statistics import SkillStatistics
-from skillfield.imitation.termination import Termination, failed
+from skillfield.imitation.termination import failed
 from skillfield.recorded import Recorded
 from skillfield.reference.endings import returns
-from skillfield.reference.kinematics import Kinematics, TrackingWeights, tracking_exponent
 from skillfield.reference.sampling import Starts, StartSampler
 from skillfield.reference.states import StateKinematics
 from skillfield.simulation import Engine
 
-__all__ = ["EnvConfig", "ImitationEnv", "StepResult"]
-
+__all__ = ["ImitationEnv", "StepResult"]
 
 _CARRY_STEPS = 30
 """An episode with fewer steps ahead of it is not worth beginning where another one ended."""
 
+_INSIGHT = 4  # numbers that the critic is told, beside offsets
+
 _CLOCKS = ("clip", "frame", "masked", "progress", "away", "_limit", "_return", "_silent")
-
-
-@dataclass(frozen=True)
-class EnvConfig:
-    """What is rewarded, and when an episode ends."""
-
-    reward: Literal["sm", "dm"] = "sm"
-    """SkillMimic's product or DeepMimic's sum."""
-    weights: TrackingWeights = field(default_factory=TrackingWeights)
-    """Sensitivities of the SkillMimic reward."""
-    contact_weights: tuple[float, ...] = (5.0, 5.0, 5.0)
-    """λ^cg of object-hand, object-body and body-hand contacts (paper, table of reward weights)."""
-    deepmimic: DeepMimicWeights = field(default_factory=DeepMimicWeights)
-    """Sensitivities of the DeepMimic reward."""
-    termination: Termination = field(default_factory=Termination)
-    """What counts as a failure."""
-    episode_length: int = 60
-    """Longest episode in policy steps (paper, T)."""
-    masked: Literal["zero", "mean", "skip"] = "skip"
-    """What a masked step is worth: nothing (zero); the mean of the scored environments on its clip (mean, released
-    code); or nothing, and the learner leaves it out of its losses (skip)."""
-    clip_end: Literal["auto", "continue", "stop", "loop"] = "auto"
-    """What the learner may expect after a clip's last frame: more of the same, nothing, or (auto) more where the
-    last state has been seen before in the skill (a dribble, a hold) and nothing where it has not (a throw). With loop,
-    episodes go on across the end of clips that come round, and the others are treated as with auto."""
-    p_carry: float = 0.0
-    """Chance that a world is not reset when its episode is out of time or has lost its objects: the next one begins in
-    the state where this one ended, and follows the body alone if the objects were lost."""
-    history: HistoryKind = "none"
-    """What the policy knows of the past: nothing, an embedding of it, all of it, or the reference time."""
-    history_length: int = 60
-    """Frames remembered (paper, k)."""
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.p_carry <= 1.0:
-            raise ConfigError(f"env: p_carry is {self.p_carry}, a probability is between 0 and 1")
 
 
 class _Outcome(NamedTuple):
@@ -98,6 +63,7 @@ class StepResult:
     continues: Tensor  # [E] bool: truncated, and something could follow: there is a future to bootstrap from
     finished: Tensor | None  # [n] numbers of environments whose episode ended; None where asking would stall a GPU
     final_observation: Tensor | None  # [n, obs] what they saw last; None as above: to look twice would be too dear
+    final_insight: Tensor | None  # [n, I] what the critic was told last; None as above
 
 
 class ImitationEnv:
@@ -111,10 +77,8 @@ class ImitationEnv:
         self.motion = sampler.motion
         character = engine.character
         self.num_envs, self.device = engine.num_envs, engine.device
-        self._layout = character.layout(self.device)
         self._actions = character.action_map(self.device)
         self._root = character.body_names.index(character.root)
-        self._key = torch.tensor(character.key_body_index, device=self.device)
         self.num_actions = self._actions.num_actions
         self.num_skills = len(self.motion.skills)
         self._perception = Perception(character, self.device)
@@ -127,6 +91,7 @@ class ImitationEnv:
             self.history = History(self.motion, character, self.num_envs, config.history_length, remembers)
         self.observation_size += self.history.size if self.history is not None else int(config.history == "time")
         self._eye = torch.eye(self.num_skills, device=self.device)
+        self._has_objects = bool(character.object_names)
         self._goes_on = self._what_goes_on(StateKinematics(character, self.device))  # [C]
         self._present = torch.cumsum(self.motion.valid, 0)  # [N] frames up to and with this one that are not missing
         self.clip, self.frame, self.masked, self.progress = (self._longs() for _ in range(4))
@@ -135,7 +100,9 @@ class ImitationEnv:
         self._return = torch.zeros(self.num_envs, device=self.device)
         self._silent = self._longs()  # scored steps in a row that earned nothing
         self._carried = torch.zeros_like(self.away)  # this step has ended an episode, and the next begins where it is
-        self._anchor = Anchor(self.motion, self._layout, self.num_envs, anywhere=config.p_carry > 0)
+        self._comparison = Comparison(engine, self.motion, config)
+        self.insight_size = _INSIGHT + self._comparison.num_offsets if config.insight else 0
+        self.insight = torch.zeros(self.num_envs, self.insight_size, device=self.device)  # what the critic is told
         self.statistics = SkillStatistics.nothing(self.num_skills, self.device)
         self.masked_resets = self.device.type != "cpu"  # never ask which episodes ended: that would stall a GPU
         self.sampling_seconds = 0.0  # spent on choosing starts: what augmentation costs
@@ -143,6 +110,10 @@ class ImitationEnv:
         self._judge = Recorded(self._judge_now, self.device)
         self._renew = Recorded(self._renew_now, self.device)
         self._look = Recorded(self._look_now, self.device)
+
+    @property
+    def _anchor(self) -> Anchor:
+        return self._comparison.anchor
 
     @property
     def skill(self) -> Tensor:
@@ -174,10 +145,12 @@ class ImitationEnv:
     def score(self) -> tuple[Tensor, Tensor, Tensor]:
         """Compare the present state with the reference: reward, whether it counts, and whether it is a failure.  [E]"""
         state = self.engine.state
-        row = self.motion.row(self.clip, self.frame + (self.progress - self.masked).clamp_min(0))
+        row = self.motion.row(self.clip, self._now())
         scored = (self.progress > self.masked) & self.motion.valid[row]
         reference = self.motion.kinematics(row)
-        current = self._current(row)
+        if self._anchor.needed:
+            self._anchor.drop(row, state.qpos)
+        current = self._comparison.current()
         failure = state.diverged | failed(
             self.config.termination,
             state.body_pos_w[:, self._root],
@@ -185,7 +158,7 @@ class ImitationEnv:
             reference.object_pos_w,
             scored & ~self.away,
         )
-        return torch.where(scored, self._reward(current, reference, row), 0.0), scored, failure
+        return torch.where(scored, self._comparison.reward(current, reference, row, self.away), 0.0), scored, failure
 
     def _lost(self, reward: Tensor, scored: Tensor) -> Tensor:
         """Which environments have followed nothing for too long.  [E] bool"""
@@ -210,12 +183,12 @@ class ImitationEnv:
         if self.masked_resets:
             self.sampler.prepare(self.num_envs)
             self.engine.reset_where(*self._renew(ended))
-            return StepResult(self.observe(), *outcome, finished=None, final_observation=None)
+            return StepResult(self.observe(), *outcome, finished=None, final_observation=None, final_insight=None)
         observation = self.observe()
         finished = torch.nonzero(ended).squeeze(1)
-        final = observation[finished]
+        final, told = observation[finished], self.insight[finished]
         self._restart(ended, observation)
-        return StepResult(observation, *outcome, finished=finished, final_observation=final)
+        return StepResult(observation, *outcome, finished=finished, final_observation=final, final_insight=told)
 
     def _aim_now(self, actions: Tensor) -> Tensor:
         """Remember the present, and turn actions into targets of the drives.  [E, A] → [E, U]"""
@@ -225,15 +198,15 @@ class ImitationEnv:
 
     def _judge_now(self) -> _Outcome:
         """What the step was worth, and what it ended."""
-        reward, scored, fallen = self.score()
-        lost = self._lost(reward, scored) & ~fallen
-        terminated = fallen | lost
+        reward, scored, failure = self.score()
+        lost = self._lost(reward, scored) & ~failure
+        terminated = failure | lost
         truncated = (self.progress >= self._limit) & ~terminated
         self._return += reward
         compared = scored & ~self.away  # with all of the demonstration: what is reported
         self.statistics.count(self.skill, reward, compared, terminated, terminated | truncated)
         if self.config.p_carry:
-            self._carried.copy_(self._carries(truncated | (lost & ~self.away)))
+            self._carried.copy_(self._carries(truncated | (lost & ~self.away & self._has_objects)))
             truncated = truncated & ~self._carried  # to the learner nothing has ended
         if self.config.masked == "mean":
             reward = self._fill_masked(reward, scored)
@@ -250,16 +223,20 @@ class ImitationEnv:
 
     def _onward(self) -> Tensor:
         """The frame that the next episode of each environment would begin with if it began here.  [E]"""
-        return onward(self.motion, self.clip, self.frame + (self.progress - self.masked).clamp_min(0))
+        return onward(self.motion, self.clip, self._now())
 
     def _carry_on(self, ended: Tensor) -> None:
         """Set the clocks of the episodes that begin where others ended.  [E] bool"""
         if not self.config.p_carry:
             return
-        frame, zero = self._onward(), torch.zeros_like(self.progress)
-        self._anchor.drop_where(self._carried, self.motion.row(self.clip, frame), self.engine.state.qpos)
-        # to the learner only those have ended that lost their objects
-        self._set_clocks(self._carried, self.clip, frame, zero, self.away | ended)
+        frame = self._onward()
+        row = self.motion.row(self.clip, frame)
+        self._anchor.drop_where(self._carried, row, self.engine.state.qpos)
+        # Only those have ended to the learner that lost their demonstration: with their objects, unless from where
+        # they stand these are where they belong.
+        found = self._comparison.reward(self._comparison.current(), self.motion.kinematics(row), row, self.away)
+        lost = ended & (found < self.config.termination.lost_reward)
+        self._set_clocks(self._carried, self.clip, frame, torch.zeros_like(frame), self.away | lost)
 
     def _set_clocks(self, chosen: Tensor, clip: Tensor, frame: Tensor, masked: Tensor, away: Tensor) -> None:
         """Begin episodes in the environments of a mask.  [E] each"""
@@ -285,6 +262,7 @@ class ImitationEnv:
         return reset, starts.qpos, starts.qvel
 
     def _look_now(self) -> Tensor:
+        self._tell()
         return self._observe(None)
 
     def _restart(self, ended: Tensor, observation: Tensor) -> None:
@@ -301,9 +279,10 @@ class ImitationEnv:
         self.sampling_seconds += time.perf_counter() - clock
         self.start(reset, starts)
         observation[over] = self._observe(over)
+        self._tell()
 
     def observe(self) -> Tensor:
-        """What every environment sees now.  [E, obs]"""
+        """What every environment sees now; and `insight`, what the critic is told.  [E, obs]"""
         return self._look()
 
     def take_statistics(self) -> SkillStatistics:
@@ -327,6 +306,7 @@ class ImitationEnv:
         if self.history is not None:
             self.history.restore(snapshot["history"])
         self.engine.restore(snapshot)
+        self._tell()
 
     def _what_goes_on(self, states: StateKinematics) -> Tensor:
         if self.config.clip_end in ("auto", "loop"):
@@ -358,39 +338,31 @@ class ImitationEnv:
             return seen
         return torch.cat((seen, self._memory(envs)), dim=1)
 
+    def _tell(self) -> None:
+        """Tell the critic what cannot be seen."""
+        if not self.config.insight:
+            return
+        now, patience = self._now(), self.config.termination.lost_after
+        columns = (
+            self.away.float(),
+            (self.masked - self.progress).clamp_min(0) / POLICY_HZ,
+            self._silent / patience if patience else torch.zeros_like(self._return),
+            now / POLICY_HZ,
+        )
+        offsets = self._comparison.offsets(self.motion.row(self.clip, now)).clamp(-1.0, 1.0)
+        self.insight.copy_(torch.cat((torch.stack(columns, dim=1), offsets), dim=1))
+
+    def _now(self) -> Tensor:
+        """The frame of its reference that each environment is at.  [E]"""
+        return self.frame + (self.progress - self.masked).clamp_min(0)
+
     def _memory(self, envs: Tensor | None) -> Tensor:
         """What the policy knows of the past, in the form that the configuration names."""
         if self.history is None:
-            now = self.frame + (self.progress - self.masked).clamp_min(0)
+            now = self._now()
             now = torch.minimum(now, self.motion.length[self.clip] - 1)  # a trial outlives its clip
             return ((now if envs is None else now[envs]) / POLICY_HZ).unsqueeze(1)
         return self.history.recall(envs)
-
-    def _current(self, row: Tensor) -> Kinematics:
-        """The present state as it is compared with these rows of the reference.  [E]"""
-        state = self.engine.state
-        current = Kinematics(
-            key_pos_w=state.body_pos_w[:, self._key],
-            key_vel_w=state.body_lin_vel_w[:, self._key],
-            qpos=state.qpos,
-            joint_vel=state.qvel[:, self._layout.joint_dofs],
-            object_pos_w=state.object_pos_w,
-            object_quat_w=state.object_quat_w,
-            object_lin_vel_w=state.object_lin_vel_w,
-            object_ang_vel_w=state.object_ang_vel_w,
-        )
-        if not self._anchor.needed:
-            return current
-        self._anchor.drop(row, state.qpos)
-        return self._anchor.moved(current)
-
-    def _reward(self, current: Kinematics, reference: Kinematics, row: Tensor) -> Tensor:
-        if self.config.reward == "dm":
-            return deepmimic_reward(current, reference, self.config.deepmimic, self._layout, self.away)
-        tracking = tracking_exponent(current, reference, self.config.weights, self._layout, self.away)
-        pairs, wanted = self.engine.state.contact_pairs, self.motion.contact_pairs[row]
-        contacts = contact_graph_error(pairs, wanted, self.config.contact_weights)
-        return skillmimic_reward(tracking, contacts.masked_fill(self.away, 0.0))
 
     def _longs(self) -> Tensor:
         return torch.zeros(self.num_envs, dtype=torch.long, device=self.device)

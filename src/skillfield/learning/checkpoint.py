@@ -48,6 +48,7 @@ def save_checkpoint(run: Path, ppo: PPO, counters: Counters, identity: dict[str,
         "kl_factor": ppo.kl_factor,
         "observations": ppo.env.observation_size,
         "actions": ppo.env.num_actions,
+        "insight": ppo.env.insight_size,
         "hidden": list(ppo.config.hidden),
         "learned_spread": ppo.config.sigma if ppo.config.exploration == "learned" else None,
         "history": _history_shape(ppo),
@@ -94,7 +95,9 @@ def load_model(checkpoint: Path, identity: dict[str, Any] | None = None) -> tupl
             shape["features"], shape["length"], from_dict(EncoderConfig, shape["encoder"], str(checkpoint))
         )
     spread = state.get("learned_spread")
-    model = ActorCritic(state["observations"], state["actions"], state["hidden"], encoder, spread)
+    model = ActorCritic(
+        state["observations"], state["actions"], state["hidden"], encoder, spread, insight=state.get("insight", 0)
+    )
     _load_into(model, _read_tensors(checkpoint / "model.safetensors"), checkpoint / "model.safetensors")
     return model, state
 
@@ -102,12 +105,11 @@ def load_model(checkpoint: Path, identity: dict[str, Any] | None = None) -> tupl
 def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
     """Put a learner into the exact state of a checkpoint: networks, optimisers, sampler, worlds and random numbers."""
     model, state = load_model(checkpoint, identity)
-    shapes = (ppo.env.observation_size, ppo.env.num_actions, list(ppo.config.hidden))
-    found = (state["observations"], state["actions"], state["hidden"])
+    shapes = (ppo.env.observation_size, ppo.env.num_actions, ppo.env.insight_size, list(ppo.config.hidden))
+    found = (state["observations"], state["actions"], model.insight, state["hidden"])
     if shapes != found:
-        raise CheckpointError(
-            f"{checkpoint}: (observations, actions, hidden) of the checkpoint are {found}, this run has {shapes}"
-        )
+        what = "(observations, actions, insight, hidden)"
+        raise CheckpointError(f"{checkpoint}: {what} of the checkpoint are {found}, this run has {shapes}")
     ppo.model.load_state_dict(model.state_dict())
     if ppo.env.history is not None:
         ppo.env.history.refresh()

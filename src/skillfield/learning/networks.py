@@ -32,6 +32,7 @@ class ActorCritic(nn.Module):
         learned_spread: float | None = None,
         first_action: Tensor | None = None,
         half: bool = False,
+        insight: int = 0,
     ) -> None:
         """encoder: frozen; the environment uses it, it is here to be saved with the rest.
 
@@ -39,14 +40,15 @@ class ActorCritic(nn.Module):
         first_action: what an untrained policy does whatever it sees [A]; the neutral action if not given.
         half: hidden layers in bfloat16 on a GPU. The last layer stays precise: a mean action is compared with itself
             on the scale of σ.
+        insight: numbers that the critic is told beside what the policy sees.
         """
         super().__init__()
-        self.actions, self._half = actions, half
+        self.actions, self._half, self.insight = actions, half, insight
         self.encoder = None if encoder is None else encoder.requires_grad_(False).eval()
         self._log_spread = None if learned_spread is None else math.log(learned_spread)
         self.normaliser = RunningNormaliser(observations)
         self.policy = mlp(observations, hidden, actions if learned_spread is None else 2 * actions)
-        self.critic = mlp(observations, hidden, 1)
+        self.critic = mlp(observations + insight, hidden, 1)
         self.value_scale = ValueScale()
         with torch.no_grad():  # start near one pose
             self._last(self.policy).weight.mul_(0.1)
@@ -67,13 +69,16 @@ class ActorCritic(nn.Module):
         # within the released limits: a little under the initial σ to three times as much
         return mean, (self._log_spread + change).clamp(self._log_spread - 0.1, self._log_spread + 1.1)
 
-    def value(self, normalised_observation: Tensor) -> Tensor:
-        """Expected return of normalised observations, in real units.  [E]"""
-        return self.value_scale.to_real(self.scaled_value(normalised_observation))
+    def value(self, normalised_observation: Tensor, insight: Tensor | None = None) -> Tensor:
+        """Expected return of normalised observations, in real units. insight: what else it is told.  [E]"""
+        return self.value_scale.to_real(self.scaled_value(normalised_observation, insight))
 
-    def scaled_value(self, normalised_observation: Tensor) -> Tensor:
+    def scaled_value(self, normalised_observation: Tensor, insight: Tensor | None = None) -> Tensor:
         """The same on the critic's own scale: what it learns.  [E]"""
-        return self._run(self.critic, normalised_observation).squeeze(-1)
+        known = normalised_observation
+        if self.insight and insight is not None:
+            known = torch.cat((normalised_observation, insight), dim=-1)
+        return self._run(self.critic, known).squeeze(-1)
 
     def _run(self, network: nn.Sequential, x: Tensor) -> Tensor:
         if not (self._half and x.is_cuda):

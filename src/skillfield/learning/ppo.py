@@ -141,7 +141,7 @@ class PPO:
         rollout.cut.zero_()
         for step in range(steps):
             clock = time.perf_counter()
-            rollout.raw[step] = observation
+            rollout.raw[step], rollout.insight[step] = observation, env.insight
             rollout.skill[step] = env.skill
             seen, action, log_prob = self._decide(observation)
             acted = time.perf_counter()
@@ -151,17 +151,17 @@ class PPO:
             rollout.reward[step] = result.reward
             rollout.done[step] = result.terminated | result.truncated
             rollout.scored[step], rollout.trained[step] = result.scored, result.trained
-            if result.finished is None or result.final_observation is None:
+            if result.finished is None or result.final_observation is None or result.final_insight is None:
                 rollout.cut[step] = result.continues
                 rollout.trained[step] &= ~result.continues
             elif len(result.finished):
-                value = model.value(model.normaliser(result.final_observation))
+                value = model.value(model.normaliser(result.final_observation), result.final_insight)
                 rollout.bootstrap[step, result.finished] = value * result.continues[result.finished]
             observation = result.observation
             if on_cpu:  # elsewhere these would only say how long it takes to ask for something
                 self.seconds["simulation"] += simulated - acted
                 self.seconds["inference"] += acted - clock + time.perf_counter() - simulated
-        rollout.last_observation = model.normaliser(observation)
+        rollout.last_observation, rollout.last_insight = model.normaliser(observation), env.insight.clone()
         self.observation = observation
         model.normaliser.update(rollout.raw.flatten(0, 1))
         return rollout
@@ -191,8 +191,8 @@ class PPO:
         """Several epochs of minibatches on both networks."""
         config, model, lesson = self.config, self.model, self._lesson_of(rollout)
         with torch.no_grad():
-            value = model.value(rollout.observation)
-            last_value = model.value(rollout.last_observation)
+            value = model.value(rollout.observation, rollout.insight)
+            last_value = model.value(rollout.last_observation, rollout.last_insight)
             advantage = advantages(
                 rollout.reward,
                 value,
@@ -260,7 +260,8 @@ class PPO:
 
     def _improve_critic_now(self, lesson: Lesson, batch: Tensor) -> Tensor:
         """One step of the critic; its loss.  [M] → []"""
-        loss = (self.model.scaled_value(lesson.observation[batch]) - lesson.target[batch]).square().mean()
+        value = self.model.scaled_value(lesson.observation[batch], lesson.insight[batch])
+        loss = (value - lesson.target[batch]).square().mean()
         self._descend(self.critic_optimiser, loss)
         return loss.detach()
 

@@ -1,6 +1,6 @@
 """What one round of PPO collects and learns from, and the arithmetic between the two. Pure functions of tensors.
 
-Shape letters: H steps of a rollout, E environments, n samples, M samples of a minibatch, A actions.
+Shape letters: H steps of a rollout, E environments, n samples, M samples of a minibatch, A actions, I insights.
 """
 
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ class Rollout:
 
     raw: Tensor  # [H, E, obs] before they were normalised
     observation: Tensor  # [H, E, obs]
+    insight: Tensor  # [H, E, I] what the critic was told beside it
     action: Tensor  # [H, E, A]
     log_prob: Tensor  # [H, E]
     reward: Tensor  # [H, E]
@@ -29,6 +30,7 @@ class Rollout:
     bootstrap: Tensor  # [H, E] value of what an episode saw last that was cut off though it could go on, 0 elsewhere
     cut: Tensor  # [H, E] bool: cut off like that, but what it saw last is not known
     last_observation: Tensor  # [E, obs] after the rollout
+    last_insight: Tensor  # [E, I]
 
     @staticmethod
     def empty(horizon: int, env: ImitationEnv) -> "Rollout":
@@ -40,6 +42,7 @@ class Rollout:
         return Rollout(
             raw=room(env.observation_size),
             observation=room(env.observation_size),
+            insight=room(env.insight_size),
             action=room(env.num_actions),
             log_prob=room(),
             reward=room(),
@@ -50,6 +53,7 @@ class Rollout:
             bootstrap=room(),
             cut=room(dtype=torch.bool),
             last_observation=room(env.observation_size)[0],
+            last_insight=room(env.insight_size)[0],
         )
 
 
@@ -58,8 +62,9 @@ class Lesson:
     """What is learned from a rollout, sample by sample; n = H·E."""
 
     rollout: Rollout
-    """Whose memory the first three are."""
+    """Whose memory the first four are."""
     observation: Tensor  # [n, obs]
+    insight: Tensor  # [n, I]
     action: Tensor  # [n, A]
     log_prob: Tensor  # [n]
     advantage: Tensor  # [n] normalised
@@ -69,10 +74,12 @@ class Lesson:
     @staticmethod
     def of(rollout: Rollout) -> "Lesson":
         """Of whatever is or will be in this rollout."""
-        observation, action = rollout.observation.flatten(0, 1), rollout.action.flatten(0, 1)
+        observation, insight, action = (
+            each.flatten(0, 1) for each in (rollout.observation, rollout.insight, rollout.action)
+        )
         advantage, target = (torch.zeros_like(rollout.reward).flatten() for _ in range(2))
         none = torch.zeros_like(target[0])
-        return Lesson(rollout, observation, action, rollout.log_prob.flatten(), advantage, target, none)
+        return Lesson(rollout, observation, insight, action, rollout.log_prob.flatten(), advantage, target, none)
 
 
 def advantages(

@@ -13,6 +13,7 @@ from skillfield.clips import CONTACT_PAIRS
 from skillfield.errors import ConfigError, ViewerError, unknown_name
 from skillfield.evaluation.metrics import starts_at
 from skillfield.imitation import ImitationEnv
+from skillfield.imitation.comparison import kinematics_of
 from skillfield.learning.history_encoder import HistoryEncoder
 from skillfield.learning.networks import ActorCritic
 from skillfield.reference.endings import returns
@@ -274,17 +275,7 @@ class Session:
         self.reset(*home)
 
     def _kinematics(self) -> Kinematics:
-        state = self._engine.state
-        return Kinematics(
-            key_pos_w=state.body_pos_w[:, self._key],
-            key_vel_w=state.body_lin_vel_w[:, self._key],
-            qpos=state.qpos,
-            joint_vel=state.qvel[:, self._following.layout.joint_dofs],
-            object_pos_w=state.object_pos_w,
-            object_quat_w=state.object_quat_w,
-            object_lin_vel_w=state.object_lin_vel_w,
-            object_ang_vel_w=state.object_ang_vel_w,
-        )
+        return kinematics_of(self._engine.state, self._key, self._following.layout)
 
     def _target(self, what: str) -> int:
         targets = {"body": self.character.body_ids[self._root]}

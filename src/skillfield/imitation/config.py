@@ -1,0 +1,51 @@
+"""What an imitation environment can be told."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from skillfield.errors import ConfigError
+from skillfield.imitation.history import HistoryKind
+from skillfield.imitation.rewards import DeepMimicWeights
+from skillfield.imitation.termination import Termination
+from skillfield.reference.kinematics import TrackingWeights
+
+__all__ = ["EnvConfig"]
+
+
+@dataclass(frozen=True)
+class EnvConfig:
+    """What is rewarded, and when an episode ends."""
+
+    reward: Literal["sm", "dm"] = "sm"
+    """SkillMimic's product or DeepMimic's sum."""
+    weights: TrackingWeights = field(default_factory=TrackingWeights)
+    """Sensitivities of the SkillMimic reward."""
+    contact_weights: tuple[float, ...] = (5.0, 5.0, 5.0)
+    """λ^cg of object-hand, object-body and body-hand contacts (paper, table of reward weights)."""
+    deepmimic: DeepMimicWeights = field(default_factory=DeepMimicWeights)
+    """Sensitivities of the DeepMimic reward."""
+    termination: Termination = field(default_factory=Termination)
+    """What counts as a failure."""
+    episode_length: int = 60
+    """Longest episode in policy steps (paper, T)."""
+    masked: Literal["zero", "mean", "skip"] = "skip"
+    """What a masked step is worth: nothing (zero); the mean of the scored environments on its clip (mean, released
+    code); or nothing, and the learner leaves it out of its losses (skip)."""
+    clip_end: Literal["auto", "continue", "stop", "loop"] = "auto"
+    """What the learner may expect after a clip's last frame: more of the same, nothing, or (auto) more where the
+    last state has been seen before in the skill (a dribble, a hold) and nothing where it has not (a throw). With loop,
+    episodes go on across the end of clips that come round, and the others are treated as with auto."""
+    p_carry: float = 0.0
+    """Chance that a world is not reset when its episode is out of time or has lost its demonstration: the next one
+    begins in the state where this one ended, and follows the body alone if the objects were lost."""
+    history: HistoryKind = "none"
+    """What the policy knows of the past: nothing, an embedding of it, all of it, or the reference time."""
+    history_length: int = 60
+    """Frames remembered (paper, k)."""
+    insight: bool = False
+    """Whether the critic, and nobody else, is told what cannot be seen: where in its reference an episode is, how far
+    from it, and whether it goes without its objects."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.p_carry <= 1.0:
+            raise ConfigError(f"env: p_carry is {self.p_carry}, a probability is between 0 and 1")
