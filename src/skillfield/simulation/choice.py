@@ -8,6 +8,7 @@ from skillfield.characters import Character
 from skillfield.errors import DeviceError
 from skillfield.simulation.cpu import CpuEngine
 from skillfield.simulation.engine import Engine
+from skillfield.simulation.memory import WORLDS, memory_errors
 
 __all__ = ["choose_device", "make_engine"]
 
@@ -33,11 +34,13 @@ def choose_device(device: str = "auto") -> torch.device:
 def make_engine(character: Character, num_envs: int, device: str = "auto", threads: int = 0) -> Engine:
     """E worlds of a character on a device. threads: of the CPU engine; 0 takes every core."""
     chosen = choose_device(device)
+    WORLDS.set(num_envs)
     if chosen.type == "cpu":
         return CpuEngine(character, num_envs, threads)
     from skillfield.simulation.gpu import WarpEngine  # an optional extra
 
-    return WarpEngine(character, num_envs, chosen)
+    with memory_errors():
+        return WarpEngine(character, num_envs, chosen)
 
 
 def _why_no_gpu(device: str) -> str:
