@@ -344,8 +344,20 @@ def test_without_a_gpu_the_cpu_is_taken(hand_character: Character, monkeypatch: 
     assert isinstance(make_engine(hand_character, 2, "cpu", threads=1), CpuEngine)
     with pytest.raises(DeviceError, match="'cuda' was asked for, but PyTorch sees no CUDA device"):
         make_engine(hand_character, 2, "cuda")
-    with pytest.raises(DeviceError, match="unknown device 'tpu'"):
-        make_engine(hand_character, 2, "tpu")
+
+
+@pytest.mark.parametrize("available", [False, True])
+@pytest.mark.parametrize(
+    "device", ["tpu", "", "cuda:x", "cuda:-1", "cuda:01", "cuda:", "cuda:1:2", "auto:1", "cpu:banana", "cpu:0", " cpu"]
+)
+def test_a_device_that_cannot_be_is_refused_with_those_that_can(
+    monkeypatch: pytest.MonkeyPatch, device: str, available: bool
+) -> None:
+    """Whatever there is here: a number that is none, or one where none belongs."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: available)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(DeviceError, match=f"unknown device '{device}'; known: auto, cpu, cuda, cuda:0, cuda:1, …"):
+        choice.choose_device(device)
 
 
 @pytest.mark.parametrize(
@@ -353,7 +365,7 @@ def test_without_a_gpu_the_cpu_is_taken(hand_character: Character, monkeypatch: 
     [
         ("cuda", False, True, r"not installed: pip install 'skillfield\[gpu\]'"),
         ("cuda", True, False, "Warp sees no CUDA device"),
-        ("cuda:2", True, True, "only 2 CUDA devices"),
+        ("cuda:2", True, True, "there is only cuda:0, cuda:1"),
     ],
 )
 def test_what_is_missing_is_named(
