@@ -12,10 +12,11 @@ import torch
 
 from skillfield.characters import Character, hand
 from skillfield.clips import Clip
+from skillfield.errors import DeviceError
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.termination import Termination
 from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion, Starts, TrackingWeights
-from skillfield.simulation import CpuEngine, SimulationState
+from skillfield.simulation import CpuEngine, SimulationState, choose_device
 from strolling import elsewhere, lifted, motion_of, walker_clip
 
 torch.set_num_threads(1)
@@ -145,6 +146,17 @@ def make_engine(hand_character: Character) -> Callable[..., CpuEngine]:
         return CpuEngine(character or hand_character, num_envs, threads)
 
     return make
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def warp_device(request: pytest.FixtureRequest) -> str:
+    """Warp's CPU device, always; then a GPU, where PyTorch and Warp both see one."""
+    if request.param == "cuda":
+        try:
+            choose_device("cuda")
+        except DeviceError as missing:
+            pytest.skip(str(missing))
+    return request.param
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -255,7 +256,7 @@ def test_the_skill_is_read_from_the_name(name: str, skill: str, note: str) -> No
 def test_a_name_that_tells_nothing_is_refused(make_table: MakeTable, write: Callable[..., Path]) -> None:
     """Digits alone name no skill; the user can."""
     path = write(make_table(), "17.pt")
-    with pytest.raises(ClipError, match="neither a number nor a word"):
+    with pytest.raises(ClipError, match=r"neither a number nor a word.*: --skill NAME$"):
         read_recording(path)
     assert read_recording(path, skill="spin").skill == "spin"
 
@@ -281,6 +282,20 @@ def odd_label(table: Tensor) -> Tensor:
     return table
 
 
+def sparse_rows(table: Tensor) -> Tensor:
+    """Compressed row by row."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # these tensors are young
+        return table.to_sparse_csr()
+
+
+def nested(table: Tensor) -> Tensor:
+    """Two takes of different length in one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.nested.nested_tensor([table, table[:3]])
+
+
 BAD_TABLES: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "too few columns": (lambda table: table[:, :331], r"shape \(24, 331\).*337"),
     "another format": (lambda table: torch.zeros(24, 409), r"shape \(24, 409\).*337.*ParaHome"),
@@ -288,6 +303,10 @@ BAD_TABLES: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "no frame": (lambda table: table[:0], r"shape \(0, 337\)"),
     "one axis": (lambda table: table[0], r"shape \(337,\)"),
     "whole numbers": (lambda table: table.long(), "torch.int64"),
+    "sparse": (lambda table: table.to_sparse(), r"sparse tensor.*table\.to_dense\(\)"),
+    "sparse rows": (sparse_rows, "sparse tensor"),
+    "no numbers": (lambda table: table.to("meta"), "a tensor without its numbers"),
+    "nested": (nested, "a nested tensor"),
     "a dictionary": (lambda table: {"motion": table}, "holds a dict"),
     "NaN": (nan_table, r"column 20 of frame 7 is not finite \(1 such"),
     "other bones": (other_bones, "another skeleton"),
@@ -330,13 +349,18 @@ def foreign_files(tmp_path: Path, trace: Path) -> dict[str, bytes]:
         return buffer.getvalue()
 
     whole = saved(torch.zeros(30, COLUMNS))
-    archive = io.BytesIO()
+    archive, program = io.BytesIO(), io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an old format, which people still have
+        torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), program)
     with zipfile.ZipFile(archive, "w") as zipped:
         zipped.writestr("notes.txt", "nothing")
     return {
         "trap": saved(Trap(trace)),
         "old trap": saved(Trap(trace), _use_new_zipfile_serialization=False),
         "numpy": saved(np.zeros((30, COLUMNS))),
+        "newer numpy": saved(np.zeros((30, COLUMNS)), pickle_protocol=4),
+        "program": program.getvalue(),
         "empty": b"",
         "text": b"frame,x,y\n0,1,2\n",
         "truncated": whole[: len(whole) // 2],
@@ -344,7 +368,11 @@ def foreign_files(tmp_path: Path, trace: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("kind", ["trap", "old trap", "numpy", "empty", "text", "truncated", "archive"])
+OBJECTS = ("trap", "old trap", "numpy", "newer numpy", "program")
+DAMAGED = ("empty", "text", "truncated", "archive")
+
+
+@pytest.mark.parametrize("kind", [*OBJECTS, *DAMAGED])
 def test_nothing_but_plain_tensors_is_read(kind: str, tmp_path: Path) -> None:
     """Pickled objects, torn files and other formats are refused with their path, and no code of theirs runs."""
     trace, path = tmp_path / "trace", tmp_path / NAME
@@ -354,6 +382,44 @@ def test_nothing_but_plain_tensors_is_read(kind: str, tmp_path: Path) -> None:
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not trace.exists()
+
+
+@pytest.mark.parametrize("kind", [*OBJECTS, *DAMAGED])
+def test_why_it_is_refused_is_said_in_plain_words(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
+) -> None:
+    """Objects would run code, and can be converted safely; anything else is damaged. PyTorch itself says nothing."""
+    path = tmp_path / NAME
+    path.write_bytes(foreign_files(tmp_path, tmp_path / "trace")[kind])
+    recwarn.clear()
+    assert main(["data", "import", "ballplay", str(path), "--out", str(tmp_path / "out")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    if kind in OBJECTS:
+        assert "would mean running code from the file" in line
+        assert "torch.save(torch.as_tensor(table), FILE)" in line
+    else:
+        assert line == f"error: {path}: not a file of plain tensors: it is empty, damaged or of another format"
+    assert "weights" not in line.lower()
+    assert not recwarn.list
+
+
+def test_a_folder_called_like_a_recording_is_refused(tmp_path: Path) -> None:
+    """Its name was meant for a file."""
+    (tmp_path / NAME).mkdir()
+    with pytest.raises(ClipError, match=f"{NAME}: cannot be read: Is a directory"):
+        read_recording(recording_files(tmp_path)[0])
+
+
+@pytest.mark.parametrize("where", ["", "run", f"run/{NAME}"])
+def test_raw_recordings_as_data_are_to_be_imported_first(
+    where: str, make_table: MakeTable, write: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever gives the folder they downloaded, however deep its files lie, or a file, is told the command."""
+    folder = write(make_table(), f"run/{NAME}").parents[1] / where
+    assert main(["train", "ballplay", "--samples", "64", "--data", str(folder)]) == 2
+    told = capsys.readouterr().err.splitlines()[0]
+    assert f"no clips (*.npz) in {folder}" in told
+    assert f"skillfield data import ballplay {folder} --out DIR" in told
 
 
 def test_no_damaged_byte_escapes_as_another_error(make_table: MakeTable, write: Callable[..., Path]) -> None:

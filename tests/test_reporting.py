@@ -287,6 +287,22 @@ def test_on_a_terminal_one_panel_shows_it_all() -> None:
     assert max(len(line) for line in text.getvalue().splitlines() if "\x1b" not in line) <= 80
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_buffers_that_were_too_small_are_shown_and_nothing_where_none_was(terminal: bool) -> None:
+    """In the panel and in the line alike: the name and how many worlds; a counter at zero is not worth a row."""
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=terminal, width=80, color_system=None)
+    with Progress("ballplay", console=console) as progress:
+        progress.update(state(5.0, engine={"contact_overflow": 0, "constraint_overflow": 0}))
+        assert "overflow" not in text.getvalue()
+        progress.update(state(15.0, engine={"contact_overflow": 4711, "constraint_overflow": 0}))
+        assert "contact overflow" in text.getvalue()
+        assert "4711" in text.getvalue()
+        assert "constraint" not in text.getvalue()
+        progress.update(state(25.0, engine={"contact_overflow": 0, "constraint_overflow": 12}))
+    assert "constraint overflow" in text.getvalue()
+
+
 def test_progress_at_the_start_knows_no_end() -> None:
     assert state(0.0, fraction=0.0).left_s is None
     assert state(10.0, fraction=1.0).left_s == 0.0

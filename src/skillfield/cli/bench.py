@@ -13,6 +13,7 @@ import torch
 import tyro
 
 from skillfield.clips import Clip
+from skillfield.errors import ConfigError
 from skillfield.experiments.recordings import task_clips
 from skillfield.experiments.run import RunConfig, build_ppo, preset
 from skillfield.experiments.tasks import task as find_task
@@ -26,8 +27,10 @@ __all__ = ["Bench", "measure"]
 class Bench:
     """Measure policy samples per second (engine, environment, rollout, training) and the time to build a graph."""
 
-    task: Annotated[str, tyro.conf.Positional] = "starter"
-    """Which task."""
+    named: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(name="task", metavar="[TASK]")] = None
+    """Which task; the starter if not given."""
+    task: str | None = None
+    """The same as an option."""
     method: str = "sm"
     """Which method."""
     seconds: float = 10.0
@@ -45,11 +48,14 @@ class Bench:
 
     def run(self) -> int:
         """Measure."""
-        config = preset(self.task, self.method)
+        if self.named and self.task and self.named != self.task:
+            raise ConfigError(f"two tasks were named, '{self.named}' and --task '{self.task}'; bench measures one")
+        task = self.named or self.task or "starter"
+        config = preset(task, self.method)
         config = replace(config, device=self.device or config.device, data=str(self.data) if self.data else None)
         counts = self.worlds or (config.num_envs,)
         results = [measure(replace(config, num_envs=count), self.seconds) for count in counts]
-        found: dict[str, Any] = {"runs": results, "graph_seconds": graph_seconds(self.task, config.data)}
+        found: dict[str, Any] = {"runs": results, "graph_seconds": graph_seconds(task, config.data)}
         if self.out:
             write_json(self.out, found)
         if self.json:

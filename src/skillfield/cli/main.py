@@ -48,7 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
             if hasattr(module, "parse")
             else tyro.cli(getattr(module, class_name), args=rest, prog=f"skillfield {name}")
         )
-        with _plain_notes():
+        from skillfield.simulation import memory_errors  # needs torch, as the command does
+
+        with _plain_notes(), memory_errors():
             return command.run()
     except SkillfieldError as problem:
         print(f"error: {problem}", file=sys.stderr)

@@ -11,6 +11,7 @@ read without executing it is refused.
 """
 
 import re
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,20 +131,30 @@ def skill_of(path: Path) -> tuple[str, str]:
         return skill, f"skill number {number[1]} is unknown: called '{skill}' after the file"
     if words:
         return words, f"no skill number: called '{words}' after the file"
-    raise ClipError(f"{path}: neither a number nor a word in the name '{path.stem}' tells the skill; name it yourself")
+    raise ClipError(
+        f"{path}: neither a number nor a word in the name '{path.stem}' tells the skill; name it: --skill NAME"
+    )
 
 
 def _read_table(path: Path) -> Tensor:
     """The whole file as numbers.  [T, COLUMNS]"""
     try:
-        table: Any = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch explains its own fears at length; what is refused is told below
+            table: Any = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise ClipError(f"{path}: no such file") from None
+    except (PermissionError, IsADirectoryError) as problem:
+        raise ClipError(f"{path}: cannot be read: {problem.strerror}") from None
     except Exception as problem:  # damaged, empty or foreign files fail in many ways, all of them before execution
-        reason = str(problem).split("\n")[0].split(". ")[0]
-        raise ClipError(f"{path}: not a file of plain tensors, and nothing else is read: {reason}") from None
+        raise ClipError(f"{path}: not a file of plain tensors: {_why_refused(path, problem)}") from None
     if not isinstance(table, Tensor):
         raise ClipError(f"{path}: holds a {type(table).__name__}, a recording is one tensor of {COLUMNS} columns")
+    if table.is_nested or table.is_meta:
+        kind = "nested tensor" if table.is_nested else "tensor without its numbers"
+        raise ClipError(f"{path}: holds a {kind}, a recording is one plain tensor of {COLUMNS} columns")
+    if table.layout != torch.strided:
+        raise ClipError(f"{path}: holds a sparse tensor, a recording is a dense one; save table.to_dense()")
     if table.dim() != 2 or table.shape[1] != COLUMNS or len(table) < 2:
         known = _OTHER_FORMATS.get(table.shape[-1], "") if table.dim() == 2 else ""
         hint = f" (this looks like {known})" if known else ""
@@ -158,3 +169,23 @@ def _read_table(path: Path) -> Tensor:
         frame, column = bad[0].tolist()
         raise ClipError(f"{path}: column {column} of frame {frame} is not finite ({len(bad)} such numbers)")
     return table
+
+
+def _why_refused(path: Path, problem: Exception) -> str:
+    """What keeps a file from being read, in plain words, and what to do about it."""
+    if not _holds_objects(path, problem):
+        return "it is empty, damaged or of another format"
+    return (
+        "reading it would mean running code from the file, and that is never done. If you trust its maker, load it "
+        "where it was made and save the numbers alone, torch.save(torch.as_tensor(table), FILE), then import that"
+    )
+
+
+def _holds_objects(path: Path, problem: Exception) -> bool:
+    """Whether a file that PyTorch did not load is one of Python objects, or of a program, rather than damaged."""
+    if "TorchScript" in str(problem):
+        return True
+    if type(problem).__name__ != "UnpicklingError":
+        return False
+    with path.open("rb") as file:
+        return file.read(2).startswith((b"\x80", b"PK"))  # how such files begin: alone, or in PyTorch's archive

@@ -36,11 +36,16 @@ def clip_folder(task: Task, data: Path | None = None) -> Path:
     places = [default_folder(task.data)]
     if "SKILLFIELD_DATA" in os.environ:
         places.insert(0, Path(os.environ["SKILLFIELD_DATA"]) / task.data)
-    for place in [data] if data is not None else places:
+    places = [data] if data is not None else places
+    for place in places:
         if any(place.glob("*.npz")):
             return place
-    looked = ", ".join(str(place) for place in ([data] if data is not None else places))
+    looked = ", ".join(str(place) for place in places)
     how = _HOW.format(name=task.data or "ballplay", folder=default_folder(task.data or "ballplay"))
+    for place in places:
+        if place.suffix == ".pt" or any(place.rglob("*.pt")):
+            command = f"skillfield data import ballplay {place} --out DIR"
+            how = f"these are raw recordings, import them first: {command}, then --data DIR"
     instead = f"\nor use the clips that come with the package: --data {task.stand_in}" if task.stand_in else ""
     raise ClipError(f"task '{task.name}': no clips (*.npz) in {looked}; {how}{instead}")
 

@@ -20,6 +20,7 @@ _LINE_SECONDS = 10.0
 _BAR_WIDTH = 24
 _SHARES_WIDTH = 12  # with its names it just fits into 80 columns
 _MAX_WIDTH = 100
+_OVERFLOWS = ("contact_overflow", "constraint_overflow")
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
 
 
@@ -38,6 +39,8 @@ class ProgressState:
     """Mean reward per skill, 0 to 1."""
     diverged: int = 0
     """Worlds that blew up so far."""
+    engine: dict[str, int] = field(default_factory=dict)
+    """The engine's counters so far, by name; those of buffers that were too small are shown."""
     note: str = ""
     """The last thing worth telling."""
 
@@ -100,6 +103,8 @@ def _panel(title: str, skills: Sequence[str], state: ProgressState, width: int) 
     for skill in dict.fromkeys((*skills, *state.skill_reward)):
         facts.add_row(Text(skill), _reward_bar(state.skill_reward.get(skill)))
     facts.add_row("diverged", Text(str(state.diverged), style="bold red" if state.diverged else "green"))
+    for name, count in _overflows(state).items():
+        facts.add_row(Text(name), Text(str(count), style="bold red"))
     facts.add_row("", Text(state.note, style="italic", overflow="ellipsis", no_wrap=True))
     return Panel(
         Group(_time_bar(state), Text(), facts),
@@ -146,9 +151,15 @@ def _line(title: str, state: ProgressState) -> str:
         parts.append("reward " + ", ".join(f"{skill} {reward:.3f}" for skill, reward in state.skill_reward.items()))
     if state.diverged:
         parts.append(f"{state.diverged} diverged")
+    parts += [f"{count} {name}" for name, count in _overflows(state).items()]
     if state.note:
         parts.append(state.note)
     return " | ".join(parts)
+
+
+def _overflows(state: ProgressState) -> dict[str, int]:
+    """Buffers that were too small, in words: contacts or constraints were dropped, and physics was not what it says."""
+    return {name.replace("_", " "): state.engine[name] for name in _OVERFLOWS if state.engine.get(name)}
 
 
 def _times(state: ProgressState) -> str:

@@ -1,0 +1,49 @@
+"""Pages that repeat what the code or another page says: they say the same."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from skillfield import errors
+from skillfield.characters import character
+from skillfield.errors import SkillfieldError
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def row_of(page: str, opening: str) -> list[str]:
+    """The cells of the first table row that begins so."""
+    row = next(line for line in (DOCS / page).read_text().splitlines() if line.startswith(f"| {opening} |"))
+    return [cell.strip() for cell in row.strip("|").split(" | ")]
+
+
+def test_the_sizes_of_the_buffers_are_those_of_the_models() -> None:
+    """Contacts and constraint rows of the hand and of the humanoid, whichever its hands."""
+    pytest.importorskip("mujoco_warp", reason="needs the gpu extra")
+    from skillfield.simulation.gpu import Buffers
+
+    for size in ("contacts", "constraints"):
+        hand, humanoid = map(int, row_of("simulation.md", f"`{size}`")[-2:])
+        for name, told in (("hand", hand), ("humanoid", humanoid), ("humanoid_fused", humanoid)):
+            assert getattr(Buffers().resolved(character(name).model, 4), size) == told
+
+
+def test_every_error_is_listed() -> None:
+    """Whoever reads about bad input learns of all kinds."""
+    told = set(re.findall(r"`(\w+Error)`", " ".join(row_of("design.md", "bad input"))))
+    assert told == {name for name in errors.__all__ if name.endswith("Error")} - {SkillfieldError.__name__}
+
+
+def test_the_rate_of_evaluation_is_the_measured_one() -> None:
+    """Steps with a policy but without learning, and the minutes that follow from it."""
+    told = re.search(
+        r"(\d+) million steps instead of (\d+) million: at the ([\d,]+) per second of\s+"
+        r"\[one H200\]\(results/ballplay\.md#speed\)\s+(\d+) minutes instead of (\d+)",
+        (DOCS / "evaluation.md").read_text(),
+    )
+    assert told is not None
+    assert told[3] == row_of("results/ballplay.md", "+ policy")[1]
+    per_minute = 60 * int(told[3].replace(",", ""))
+    for millions, minutes in ((told[1], told[4]), (told[2], told[5])):
+        assert round(1e6 * int(millions) / per_minute) == int(minutes)

@@ -1,0 +1,99 @@
+"""Running out of GPU memory: one line that says how many worlds were too many, whoever noticed it and wherever."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from skillfield.characters import Character
+from skillfield.cli.main import main
+from skillfield.errors import DeviceError
+from skillfield.learning.ppo import PPO
+from skillfield.simulation import choice, make_engine, memory_errors
+from skillfield.simulation.memory import WORLDS
+
+TORCH = torch.OutOfMemoryError(
+    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 139 GiB of which 1.31 GiB is free."
+)
+WARP = RuntimeError("Failed to allocate 2147483648 bytes on device 'cuda:0'")
+DRIVER = RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported")
+CUBLAS = RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, problem: Exception) -> None:
+    """Let the first update end in this error."""
+
+    def update(ppo: PPO, progress: float) -> dict[str, float]:
+        raise problem
+
+    monkeypatch.setattr(PPO, "update", update)
+
+
+def train(folder: Path) -> int:
+    """A tiny run."""
+    return main(["train", "starter", "--num-envs", "48", "--ppo.hidden", "16", "--device", "cpu", "--out", str(folder)])
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        (TORCH, "(CUDA out of memory. Tried to allocate 2.00 GiB)"),
+        (WARP, "(Failed to allocate 2147483648 bytes on device 'cuda:0')"),
+        (DRIVER, "(CUDA error: out of memory)"),
+        (CUBLAS, "CUBLAS_STATUS_ALLOC_FAILED"),
+    ],
+)
+def test_it_is_one_line_with_the_number_of_worlds(
+    problem: Exception,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In the middle of training: what ran out, how many worlds there were, and which option would help."""
+    failing(monkeypatch, problem)
+    assert train(tmp_path / "run") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: the GPU ran out of memory with 48 worlds")
+    assert reason in line
+    assert "fewer would fit: --num-envs" in line
+
+
+def test_before_there_are_worlds_somebody_else_holds_the_memory() -> None:
+    """Nothing of ours is there yet, so fewer worlds are no help."""
+    WORLDS.set(0)
+    with pytest.raises(DeviceError, match=r"before there were any worlds \(.*\); nvidia-smi shows"), memory_errors():
+        raise WARP
+
+
+def test_another_error_stays_what_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A mistake of ours keeps its traceback."""
+    failing(monkeypatch, RuntimeError("shapes [3] and [4] do not match"))
+    with pytest.raises(RuntimeError, match="do not match"):
+        train(tmp_path / "run")
+
+
+def test_an_engine_that_does_not_fit_is_a_device_error(
+    hand_character: Character, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the command line too: the engine's own buffers, which Warp allocates."""
+    pytest.importorskip("mujoco_warp", reason="needs the gpu extra")
+    from skillfield.simulation import gpu
+
+    def engine(*_: object) -> SimpleNamespace:
+        raise WARP
+
+    monkeypatch.setattr(gpu, "WarpEngine", engine)
+    monkeypatch.setattr(choice, "choose_device", lambda device: torch.device("cuda:0"))
+    with pytest.raises(DeviceError, match="ran out of memory with 7 worlds") as caught:
+        make_engine(hand_character, 7, "cuda")
+    assert caught.value.__cause__ is WARP
+
+
+def test_what_was_told_is_not_told_again() -> None:
+    """One call inside another: the first to notice has the word."""
+    first = DeviceError("10 worlds of 'hand' need about 10.0 GiB")
+    with pytest.raises(DeviceError) as caught, memory_errors(), memory_errors():
+        raise first
+    assert caught.value is first
