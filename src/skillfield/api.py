@@ -26,7 +26,7 @@ from skillfield.learning.training import Budget, TrainingStatus, train_loop
 from skillfield.reference import Augmentation, AugmentedSampler
 from skillfield.reporting.logs import MetricsLog
 from skillfield.reporting.progress import Progress, ProgressState
-from skillfield.simulation import choose_device
+from skillfield.simulation import choose_device, memory_errors
 
 __all__ = ["env_factory", "evaluate", "load_networks", "new_run_folder", "train", "train_run"]
 
@@ -75,6 +75,7 @@ def new_run_folder(config: RunConfig) -> Path:
     return folder
 
 
+@memory_errors()
 def train_run(
     config: RunConfig, run: Path, *, task: Task | None = None, resumed: bool = False, progress: bool = True
 ) -> bool:
@@ -95,6 +96,7 @@ def train_run(
         return train_loop(ppo, run, config.budget, identity, counters, _reporter(log, shown))
 
 
+@memory_errors()
 def evaluate(
     run: Path | str,
     trials: int = 256,
@@ -194,6 +196,7 @@ def _reporter(log: MetricsLog, shown: Progress | None) -> Callable[[TrainingStat
                     shares=shares,
                     skill_reward=status.skill_reward,
                     diverged=status.engine["diverged"],
+                    engine=status.engine,
                     note=status.note,
                 )
             )
