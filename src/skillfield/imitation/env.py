@@ -49,7 +49,7 @@ class _Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step gave. Finished environments have already been reset in `observation`.
+    """What one step gave. Finished environments have already begun another episode in `observation`.
 
     On a GPU the tensors are overwritten by the next step.
     """
@@ -59,7 +59,7 @@ class StepResult:
     scored: Tensor  # [E] bool: False on masked steps, which are compared with nothing, and with objects away
     trained: Tensor  # [E] bool: False where the learner leaves the step out
     terminated: Tensor  # [E] bool: failed, no future to bootstrap from
-    truncated: Tensor  # [E] bool: out of time or at the clip's end
+    truncated: Tensor  # [E] bool: out of time or at the clip's end, and not going on where it is
     continues: Tensor  # [E] bool: truncated, and something could follow: there is a future to bootstrap from
     finished: Tensor | None  # [n] numbers of environments whose episode ended; None where asking would stall a GPU
     final_observation: Tensor | None  # [n, obs] what they saw last; None as above: to look twice would be too dear
