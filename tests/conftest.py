@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from skillfield.characters import Character, hand
+from dancing import NAME, MakeTable, dance
+from skillfield.characters import Character, hand, humanoid
 from skillfield.clips import Clip
+from skillfield.clips.ballplay import read_recording
 from skillfield.errors import DeviceError
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.termination import Termination
 from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion, Starts, TrackingWeights
+from skillfield.reference.importing import Imported, import_recording
 from skillfield.simulation import CpuEngine, SimulationState, choose_device
 from strolling import elsewhere, lifted, motion_of, walker_clip
 
@@ -242,3 +246,34 @@ def sways(make_clip: Callable[..., Clip], hand_character: Character) -> Referenc
     """Three skills of the hand: two alike in other places, and one too high up to be reached from either."""
     swing = elsewhere(make_clip(24, skill="swing"), 0.0, (3.0, -2.0))
     return motion_of([make_clip(30), swing, lifted(make_clip(20, skill="soar"), 5.0)], hand_character)
+
+
+@pytest.fixture(scope="module")
+def full() -> Character:
+    """The humanoid whose every finger moves, as public recordings know it."""
+    return humanoid()
+
+
+@pytest.fixture(scope="module")
+def make_table(full: Character) -> MakeTable:
+    """Makes a recording of the public format: a slow dance on the spot, of as many frames as asked."""
+    return partial(dance, full)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a table, or anything else, as a recording."""
+
+    def save(content: Any, name: str = NAME) -> Path:
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(content, path)
+        return path
+
+    return save
+
+
+@pytest.fixture
+def imported(make_table: MakeTable, write: Callable[..., Path], full: Character) -> Imported:
+    """The synthetic recording as a clip."""
+    return import_recording(read_recording(write(make_table())), full)

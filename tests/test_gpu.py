@@ -1,14 +1,10 @@
-"""The GPU engine beside the CPU engine: the same physics, buffers of known size, and what it takes to be chosen.
+"""The GPU engine beside the CPU engine: the same physics, in buffers of known size.
 
 Everything here runs on Warp's CPU device, with the kernels that a GPU would run. What compares the engines over many
 steps runs on a GPU too, where there is one.
 """
 
 import itertools
-import subprocess
-import sys
-from collections.abc import Callable
-from types import SimpleNamespace
 
 import mujoco
 import numpy as np
@@ -16,18 +12,18 @@ import pytest
 import torch
 from torch import Tensor
 
+from engines import reset_all
 from skillfield.characters import Character, character, hand
 from skillfield.characters.drives import DrivePositions
 from skillfield.characters.hand import GRIP_CLOSED, PALM_TO_BALL
 from skillfield.errors import CharacterError, ConfigError, DeviceError
-from skillfield.simulation import CpuEngine, Engine, choice, make_engine
+from skillfield.simulation import CpuEngine, Engine
 
 pytest.importorskip("mujoco_warp", reason="needs the gpu extra")
 
 import mujoco_warp as mjw
 import warp as wp
 
-from skillfield.simulation import gpu
 from skillfield.simulation.gpu import Buffers, WarpEngine
 from skillfield.simulation.gpu.agreement import for_warp, put_model
 from skillfield.simulation.gpu.capture import Workspace
@@ -42,12 +38,6 @@ SHAPES = {"sphere": ".1", "capsule": ".05 .1", "box": ".1 .06 .04"}
 def both(who: Character, num_envs: int, device: str = "cpu") -> tuple[WarpEngine, CpuEngine]:
     """The two engines. device: of the first one."""
     return WarpEngine(who, num_envs, device), CpuEngine(who, num_envs, 1)
-
-
-def reset_all(engine: Engine, qpos: Tensor, qvel: Tensor) -> None:
-    """Put every world into its state, on whichever device it lives."""
-    where = engine.device
-    engine.reset(torch.arange(engine.num_envs, device=where), qpos.to(where), qvel.to(where))
 
 
 def largest_difference(engines: tuple[Engine, Engine], names: tuple[str, ...]) -> float:
@@ -331,74 +321,3 @@ def test_a_workspace_hands_out_what_it_got_back() -> None:
     assert workspace.size == 128
     with pytest.raises(RuntimeError, match="needs 64 bytes"):
         workspace.allocate(64)
-
-
-def test_without_a_gpu_the_cpu_is_taken(hand_character: Character, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`auto` never fails, and `cpu` never asks."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert isinstance(make_engine(hand_character, 2), CpuEngine)
-    assert isinstance(make_engine(hand_character, 2, "cpu", threads=1), CpuEngine)
-    with pytest.raises(DeviceError, match="'cuda' was asked for, but PyTorch sees no CUDA device"):
-        make_engine(hand_character, 2, "cuda")
-
-
-@pytest.mark.parametrize("available", [False, True])
-@pytest.mark.parametrize(
-    "device", ["tpu", "", "cuda:x", "cuda:-1", "cuda:01", "cuda:", "cuda:1:2", "auto:1", "cpu:banana", "cpu:0", " cpu"]
-)
-def test_a_device_that_cannot_be_is_refused_with_those_that_can(
-    monkeypatch: pytest.MonkeyPatch, device: str, available: bool
-) -> None:
-    """Whatever there is here: a number that is none, or one where none belongs."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: available)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(DeviceError, match=f"unknown device '{device}'; known: auto, cpu, cuda, cuda:0, cuda:1, …"):
-        choice.choose_device(device)
-
-
-@pytest.mark.parametrize(
-    ("device", "found", "seen", "message"),
-    [
-        ("cuda", False, True, r"not installed: pip install 'skillfield\[gpu\]'"),
-        ("cuda", True, False, "Warp sees no CUDA device"),
-        ("cuda:2", True, True, "there is only cuda:0, cuda:1"),
-    ],
-)
-def test_what_is_missing_is_named(
-    hand_character: Character, monkeypatch: pytest.MonkeyPatch, device: str, found: bool, seen: bool, message: str
-) -> None:
-    """Warp not installed, Warp without a driver, a GPU that is not there; `auto` takes the CPU then."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(choice.importlib.util, "find_spec", lambda _: object() if found else None)
-    monkeypatch.setattr(wp, "is_cuda_available", lambda: seen)
-    with pytest.raises(DeviceError, match=message):
-        make_engine(hand_character, 2, device)
-    if ":" not in device:
-        assert isinstance(make_engine(hand_character, 2, "auto"), CpuEngine)
-
-
-@pytest.mark.parametrize(("device", "taken"), [("auto", "cuda:0"), ("cuda", "cuda:0"), ("cuda:1", "cuda:1")])
-def test_a_gpu_is_taken_where_both_see_one(
-    hand_character: Character, monkeypatch: pytest.MonkeyPatch, device: str, taken: str
-) -> None:
-    """PyTorch and Warp agree that there are two GPUs."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(wp, "is_cuda_available", lambda: True)
-    engine: Callable[..., SimpleNamespace] = lambda *arguments: SimpleNamespace(arguments=arguments)  # noqa: E731
-    monkeypatch.setattr(gpu, "WarpEngine", engine)
-    assert vars(make_engine(hand_character, 5, device))["arguments"] == (hand_character, 5, torch.device(taken))
-
-
-def test_nobody_needs_warp_who_has_no_gpu() -> None:
-    """Without the extra the package imports, and `auto` takes the CPU."""
-    program = (
-        "import sys; sys.modules['warp'] = sys.modules['mujoco_warp'] = None\n"
-        "import skillfield, skillfield.cli.main\n"
-        "from skillfield.characters import hand\n"
-        "from skillfield.simulation import make_engine\n"
-        "print(type(make_engine(hand(), 1, 'auto', 1)).__name__)"
-    )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "CpuEngine"

@@ -44,12 +44,6 @@ def anyone(request: pytest.FixtureRequest) -> Character:
 
 
 @pytest.fixture(scope="module")
-def full() -> Character:
-    """Every finger moves."""
-    return humanoid("full")
-
-
-@pytest.fixture(scope="module")
 def fused() -> Character:
     """Fingers fixed in a cup."""
     return humanoid("fused")

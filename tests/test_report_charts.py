@@ -1,0 +1,133 @@
+"""The pictures of a report: curves, bars, the graph of connections, and where training starts."""
+
+import math
+import re
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from run_pages import SKILLS, add_graph, make_run, report
+from skillfield.characters import Character
+from skillfield.clips import Clip
+from skillfield.reference import ReferenceMotion
+from skillfield.reference.adaptive import AdaptiveSampling
+from skillfield.reporting.bars import rate_bar
+from skillfield.reporting.charts import axis_ticks
+from skillfield.reporting.curves import curve
+from skillfield.reporting.runs import ClipRows, RunRecord
+from skillfield.reporting.starts import relative_weights
+
+
+def record(values: Sequence[tuple[int, float]], **changes: Any) -> RunRecord:
+    """A run that logged these rewards."""
+    metrics = [{"samples": samples, "reward": value} for samples, value in values]
+    config = {"task": "t", "method": "m", "seed": 0}
+    return RunRecord(Path("run"), config, metrics, **changes)
+
+
+def test_a_curve_is_the_mean_of_its_runs_in_a_band_of_their_range() -> None:
+    """As far as all of them came; from there on it is the longest run alone."""
+    short, long = ([(x, height) for x in range(0, end + 1, 10)] for end, height in ((100, 1.0), (200, 3.0)))
+    line = curve("m", [record(short), record(long)], "reward")
+    assert line is not None
+    assert (line.x[0], line.x[-1], line.reach) == (0, 100, 200)
+    assert np.allclose((line.low, line.mean, line.high), [[1.0], [2.0], [3.0]])
+    assert np.allclose(line.tail, 3.0)
+
+
+def test_a_curve_skips_what_was_not_measured() -> None:
+    """A number that is not finite is no point; a metric that nobody logged is no curve."""
+    line = curve("m", [record([(0, math.nan), (10, 1.0), (20, math.nan), (30, 3.0)])], "reward")
+    assert line is not None
+    assert (line.x[0], line.x[-1]) == (10, 30)
+    assert np.isfinite(line.mean).all()
+    assert curve("m", [record([(0, math.nan)])], "reward") is None
+    assert curve("m", [record([(0, 1.0)])], "kl") is None
+
+
+@pytest.mark.parametrize(("high", "ticks"), [(1.0, [0, 0.2, 0.4, 0.6, 0.8, 1.0]), (4.7e6, [0, 1e6, 2e6, 3e6, 4e6])])
+def test_axes_have_round_numbers(high: float, ticks: list[float]) -> None:
+    """Steps of 1, 2 or 5."""
+    assert axis_ticks(0.0, high, 5) == ticks
+
+
+def test_start_weights_are_those_that_training_samples_with(
+    hand_character: Character, make_clip: Callable[..., Clip]
+) -> None:
+    """Weight within the clip times the clip's share is the sampler's own probability of every frame."""
+    lengths = {"a": 12, "b": 20, "c": 9}
+    skills = {"a": "hold", "b": "toss", "c": "toss"}
+    clips = [make_clip(frames, name=name, skill=skills[name]) for name, frames in lengths.items()]
+    motion = ReferenceMotion(clips, hand_character, SKILLS)
+    sampler = AdaptiveSampling(motion, frame_sharpness=4.0, skill_sharpness=3.0)
+    sampler.load(torch.rand(len(motion.qpos)))
+    starts = np.cumsum([0, *lengths.values()])
+    rows = tuple(
+        ClipRows(name, skills[name], int(start), length)
+        for (name, length), start in zip(lengths.items(), starts[:-1], strict=True)
+    )
+    run = RunRecord(
+        Path("run"),
+        {"augmentation": {"frame_sharpness": 4.0, "skill_sharpness": 3.0}},
+        [{"samples": 1}],
+        clips=rows,
+        mean_reward=sampler.mean_reward.double().numpy(),
+    )
+    weights, shares = relative_weights(run)
+    clip = np.repeat(np.arange(3), list(lengths.values()))
+    startable = np.array(list(lengths.values())) - 1
+    probability = np.nan_to_num(weights) / startable[clip] * shares[clip]
+    assert np.allclose(probability, sampler.weights().numpy(), atol=1e-6)
+    assert math.isclose(probability.sum(), 1.0, abs_tol=1e-5)
+
+
+def test_the_graph_is_drawn_skill_by_skill(tmp_path: Path) -> None:
+    """One line per edge, in the colour of its similarity; not without the list of clips."""
+    run = make_run(tmp_path / "a", "full")
+    add_graph(run)
+    html = report(run)
+    assert [html.count(f'<path class="edge s{level}" d="M') - 1 for level in range(5)] == [1, 0, 1, 0, 1]  # - legend
+    assert "toss_01 1 → hold_01 2, β = 0.9" in html
+    assert "into hold</text>" in html
+    assert "1 edges" in html
+    assert "2 edges" in html
+    assert "Where training starts" in html
+    (run / "clips.json").unlink()
+    html = report(run)
+    assert "Connections" not in html
+    assert "Where training starts" not in html
+
+
+def test_a_method_that_does_not_adapt_has_no_weights_to_show(tmp_path: Path) -> None:
+    """Its statistics are never written to."""
+    run = make_run(tmp_path / "a", "sm+stg")
+    add_graph(run)
+    html = report(run)
+    assert "Connections" in html
+    assert "Where training starts" not in html
+
+
+def test_bars_have_the_rates_and_their_intervals(tmp_path: Path) -> None:
+    """A bar per metric, skill and method; a single run has the interval of its trials."""
+    runs = [make_run(tmp_path / method, method, rate=rate) for method, rate in (("sm", 0.5), ("full", 0.8))]
+    html = report(*runs)
+    assert html.count('<g class="rate') == 3 * len(SKILLS) * 2
+    assert "sm, hold: 50.0 % (45.0 … 55.0; 95 % interval)" in html
+    assert "full, toss: 40.0 % (0.0 … 80.0; 95 % interval)" in html  # εNSR
+    assert re.search(r"full, toss: 20\.0 % \(12\.\d … 31\.\d; 95 % interval\)", html)  # TSR, 64 trials
+    assert "Method against method" not in report(make_run(tmp_path / "new", rate=None))
+
+
+def test_a_bar_over_several_runs_has_their_spread() -> None:
+    """One sample standard deviation either way, within 0 and 1."""
+    assert rate_bar([], []) is None
+    assert rate_bar([math.nan], [None]) is None
+    bar = rate_bar([0.9, 1.0, math.nan], [(0.8, 1.0), (0.9, 1.0), None])
+    assert bar is not None
+    assert (bar.rate, bar.runs, bar.high) == (pytest.approx(0.95), 2, 1.0)
+    assert bar.low == pytest.approx(0.95 - statistics.stdev([0.9, 1.0]))
