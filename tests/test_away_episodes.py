@@ -7,39 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
+from puppets import idle, pose_beside
 from skillfield.clips import Clip
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.termination import Termination
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.ppo import PPO, PPOConfig
 from skillfield.reference import Augmentation, AugmentedSampler, Starts, TrackingWeights
-from strolling import NEVER, places
+from strolling import NEVER
 
 MakeClip = Callable[..., Clip]
 MakeEnv = Callable[..., ImitationEnv]
 Begin = Callable[..., None]
-
-
-def puppets(env: ImitationEnv, up: float = 0.0, ball: tuple[float, ...] = ()) -> None:
-    """Every hand that much over its reference, every ball that far beside its own, right to the frame."""
-    (q, _), shift = places(env.engine.character, "ball"), torch.tensor(ball or (0.0,) * env.num_envs)
-
-    def pose() -> tuple[Tensor, Tensor]:
-        row = env.motion.row(env.clip, env.frame + (env.progress + 1 - env.masked).clamp_min(0))
-        qpos = env.motion.qpos[row].clone()
-        qpos[:, 2] += up
-        qpos[:, q.start] += shift
-        return qpos, env.motion.qvel[row]
-
-    engine: Any = env.engine
-    engine.pose = pose
-
-
-def idle(env: ImitationEnv) -> Tensor:
-    """No action."""
-    return torch.zeros(env.num_envs, env.num_actions)
 
 
 @pytest.mark.parametrize("reward", ["sm", "dm"])
@@ -50,7 +30,7 @@ def test_an_episode_without_its_object_earns_what_the_body_earns(
     the first counts, wherever the ball is; otherwise the ball, its relation to the hand and the contact do too."""
     clip = make_clip(30, contacts=np.ones((30, 1), dtype=np.float32))
     env = make_env([clip], num_envs=4, config=EnvConfig(reward=reward, termination=NEVER), puppet=True)
-    puppets(env, up=0.1, ball=(2.0, 0.0, 0.0, 2.0))
+    pose_beside(env, hand=(0.0, 0.0, 0.1), ball=[(2.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (2.0, 0.0, 0.0)])
     begin(env, [0] * 4, [5] * 4, away=[True, True, False, False])
     result = env.step(idle(env))
     high = 0.1**2 / 3  # mean square: one of three coordinates
@@ -67,7 +47,7 @@ def test_an_object_away_may_be_as_far_as_it_likes(make_clip: MakeClip, make_env:
     """Its distance ends no episode; everywhere else it does. A fall ends both."""
     for rule, ends in ((Termination(None, 0.5), [False, True, False]), (Termination(5.0, 0.5), [True, True, True])):
         env = make_env([make_clip(30)], num_envs=3, config=EnvConfig(termination=rule), puppet=True)
-        puppets(env, ball=(2.0, 2.0, 0.0))
+        pose_beside(env, ball=[(2.0, 0.0, 0.0), (2.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
         begin(env, [0] * 3, [5] * 3, away=[True, False, False])
         assert env.step(idle(env)).terminated.tolist() == ends
 
@@ -78,7 +58,7 @@ def test_an_episode_without_its_object_teaches_and_is_not_reported(
     """The learner trains on it; neither the reward per skill nor that of the rollout contains it."""
     clips = [make_clip(30), make_clip(30, skill="swing")]
     env = make_env(clips, num_envs=3, puppet=True)
-    puppets(env, ball=(2.0, 0.1, 0.0))
+    pose_beside(env, ball=[(2.0, 0.0, 0.0), (0.1, 0.0, 0.0), (0.0, 0.0, 0.0)])
     learner = PPO(env, ActorCritic(env.observation_size, env.num_actions, (4,)), PPOConfig(hidden=(4,), horizon=2))
     begin(env, [0, 0, 1], [5] * 3, away=[True, False, False])
     rollout = learner.collect(env.observe(), 0.1)
@@ -95,7 +75,7 @@ def test_an_episode_without_its_object_teaches_and_is_not_reported(
 def test_a_masked_step_is_not_filled_with_it(make_clip: MakeClip, make_env: MakeEnv, begin: Begin) -> None:
     """The mean of the scored environments is that of whole demonstrations; its own steps keep their reward."""
     env = make_env([make_clip(30)], num_envs=4, config=EnvConfig(termination=NEVER, masked="mean"), puppet=True)
-    puppets(env, ball=(0.0, 2.0, 0.1, 0.0))
+    pose_beside(env, ball=[(0.0, 0.0, 0.0), (2.0, 0.0, 0.0), (0.1, 0.0, 0.0), (0.0, 0.0, 0.0)])
     begin(env, [0] * 4, [5] * 4, masked=[3, 0, 0, 0], away=[False, True, False, False])
     late = math.exp(-(20 + 1) * 0.1**2 / 3)
     expected = [(late + 1) / 2, 1.0, late, 1.0]
@@ -107,7 +87,7 @@ def adaptive_env(make_clip: MakeClip, make_env: MakeEnv, masked: bool) -> tuple[
     env = make_env([make_clip(10)], puppet=True)
     sampler = AugmentedSampler(env.motion, env.engine.character, TrackingWeights(), Augmentation(adapt=True))
     env.sampler, env.masked_resets = sampler, masked
-    puppets(env)
+    pose_beside(env)
     return env, sampler
 
 
@@ -148,7 +128,7 @@ def test_it_goes_on_from_a_snapshot(make_clip: MakeClip, make_env: MakeEnv, begi
     """An environment that goes on from it earns the same, to the bit; a later one leaves the snapshot as it was."""
     env, resumed = (make_env([make_clip(30)], num_envs=3, puppet=True) for _ in range(2))
     for each in (env, resumed):
-        puppets(each, up=0.1, ball=(2.0, 2.0, 0.0))
+        pose_beside(each, hand=(0.0, 0.0, 0.1), ball=[(2.0, 0.0, 0.0), (2.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
     begin(env, [0] * 3, [5] * 3, away=[True, False, False])
     begin(resumed, [0] * 3, [1] * 3, away=[False, True, True])
     env.step(idle(env))

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from puppets import idle, pose_beside
 from skillfield.characters import Character
 from skillfield.clips import Clip
 from skillfield.errors import ConfigError
@@ -28,32 +29,12 @@ BY = pytest.mark.parametrize("by_mask", [False, True])
 """Whether worlds are reset by number, as on a CPU, or by mask, as on a GPU."""
 
 
-def puppets(env: ImitationEnv, beside: float = 0.0, ball: tuple[float, ...] = ()) -> None:
-    """Every hand and ball that far beside the reference, to the frame; every ball so much further by itself."""
-    (q, _), shift = places(env.engine.character, "ball"), torch.tensor(ball or (0.0,) * env.num_envs)
-
-    def pose() -> tuple[Tensor, Tensor]:
-        row = env.motion.row(env.clip, env.frame + (env.progress + 1 - env.masked).clamp_min(0))
-        qpos = env.motion.qpos[row].clone()
-        qpos[:, 0] += beside
-        qpos[:, q.start] += beside + shift
-        return qpos, env.motion.qvel[row]
-
-    engine: Any = env.engine
-    engine.pose = pose
-
-
-def idle(env: ImitationEnv) -> Tensor:
-    """No action."""
-    return torch.zeros(env.num_envs, env.num_actions)
-
-
 def carrying(make_env: MakeEnv, clip: Clip, num_envs: int, by_mask: bool, **config: Any) -> ImitationEnv:
     """Puppets of which none is reset that can go on, unless the configuration says so."""
     usual: dict[str, Any] = {"termination": NEVER, "episode_length": 10, "p_carry": 1.0}
     env = make_env([clip], num_envs=num_envs, config=EnvConfig(**(usual | config)), puppet=True)
     env.masked_resets = by_mask
-    puppets(env)
+    pose_beside(env)
     return env
 
 
@@ -80,7 +61,7 @@ def test_who_has_lost_its_object_goes_on_without_it(
 ) -> None:
     """The old episode has failed; the next one earns what the body earns, where the old one stood."""
     env = carrying(make_env, make_clip(100), 2, by_mask, termination=Termination(None, lost_after=4))
-    puppets(env, ball=(5.0, 0.0))
+    pose_beside(env, ball=[(5.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
     begin(env, [0, 0], [5, 5])
     for _ in range(3):
         assert not env.step(idle(env)).terminated.any()
@@ -131,7 +112,7 @@ def test_who_has_moved_with_its_object_keeps_it(
     """Hand and ball together 1.5 m beside the demonstration have lost it; compared from where they stand they have not,
     so the next episode follows both."""
     env = carrying(make_env, make_clip(100), 1, by_mask, termination=Termination(None, lost_after=4))
-    puppets(env, beside=1.5)
+    pose_beside(env, hand=(1.5, 0.0, 0.0), ball=[(1.5, 0.0, 0.0)])
     begin(env, [0], [5])
     for _ in range(4):
         result = env.step(idle(env))
@@ -151,7 +132,7 @@ def test_a_life_without_the_object_goes_on_without_it(
     env = carrying(make_env, make_clip(100), 1, by_mask, termination=Termination(None, lost_after=4))
     sampler = AugmentedSampler(env.motion, env.engine.character, TrackingWeights(), Augmentation(adapt=True))
     env.sampler = sampler
-    puppets(env, ball=(5.0,))
+    pose_beside(env, ball=[(5.0, 0.0, 0.0)])
     begin(env, [0], [5], away=[True])
     env._silent[:] = 3
     for _ in range(20):
@@ -171,7 +152,7 @@ def test_who_loses_and_falls_in_one_step_has_fallen(
 ) -> None:
     """It is reset onto a demonstration."""
     env = carrying(make_env, make_clip(100), 1, by_mask, termination=Termination(5.0, lost_after=1))
-    puppets(env, ball=(5.0,))
+    pose_beside(env, ball=[(5.0, 0.0, 0.0)])
     begin(env, [0], [5])
     assert env.step(idle(env)).terminated.tolist() == [True]
     assert not env.away.any()
@@ -182,7 +163,7 @@ def test_who_has_no_object_cannot_lose_it(make_clip: MakeClip, make_env: MakeEnv
     """A lost body is then a lost body, and is reset."""
     env = carrying(make_env, make_clip(100), 1, by_mask=False, termination=Termination(None, lost_after=1))
     env._has_objects = False
-    puppets(env, ball=(5.0,))
+    pose_beside(env, ball=[(5.0, 0.0, 0.0)])
     begin(env, [0], [5])
     assert env.step(idle(env)).terminated.tolist() == [True]
     assert not env.away.any()
@@ -218,7 +199,7 @@ def test_too_near_the_end_it_is_reset(make_clip: MakeClip, make_env: MakeEnv, be
 def test_drift_is_forgiven(make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool) -> None:
     """A puppet 30 cm beside its clip earns half, until it is compared from where it stands. A reset takes that back."""
     env = carrying(make_env, make_clip(60), 1, by_mask)
-    puppets(env, beside=0.3)
+    pose_beside(env, hand=(0.3, 0.0, 0.0), ball=[(0.3, 0.0, 0.0)])
     begin(env, [0], [5])
     beside = math.exp(-(20 + 1) * 0.3**2 / 3)  # body and object, by their weights
     rewards = [float(env.step(idle(env)).reward) for _ in range(30)]
@@ -281,7 +262,7 @@ def test_the_past_is_kept(make_clip: MakeClip, make_env: MakeEnv, begin: Begin, 
             history="stacked",
             history_length=12,
         )
-        puppets(env, ball=(0.2,))
+        pose_beside(env, ball=[(0.2, 0.0, 0.0)])
         begin(env, [0], [5])
         for _ in range(10):
             env.step(idle(env))

@@ -33,17 +33,3 @@ def test_every_error_is_listed() -> None:
     """Whoever reads about bad input learns of all kinds."""
     told = set(re.findall(r"`(\w+Error)`", " ".join(row_of("design.md", "bad input"))))
     assert told == {name for name in errors.__all__ if name.endswith("Error")} - {SkillfieldError.__name__}
-
-
-def test_the_rate_of_evaluation_is_the_measured_one() -> None:
-    """Steps with a policy but without learning, and the minutes that follow from it."""
-    told = re.search(
-        r"(\d+) million steps instead of (\d+) million: at the ([\d,]+) per second of\s+"
-        r"\[one H200\]\(results/ballplay\.md#speed\)\s+(\d+) minutes instead of (\d+)",
-        (DOCS / "evaluation.md").read_text(),
-    )
-    assert told is not None
-    assert told[3] == row_of("results/ballplay.md", "+ policy")[1]
-    per_minute = 60 * int(told[3].replace(",", ""))
-    for millions, minutes in ((told[1], told[4]), (told[2], told[5])):
-        assert round(1e6 * int(millions) / per_minute) == int(minutes)

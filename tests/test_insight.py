@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
+from puppets import idle, pose_beside
 from skillfield.clips import Clip
 from skillfield.errors import CheckpointError
 from skillfield.experiments.run import build_ppo, preset
@@ -17,7 +17,6 @@ from skillfield.imitation.termination import Termination
 from skillfield.learning.checkpoint import Counters, load_model, resume, save_checkpoint
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.ppo import PPO, PPOConfig
-from strolling import places
 
 MakeClip = Callable[..., Clip]
 MakeEnv = Callable[..., ImitationEnv]
@@ -29,23 +28,8 @@ def told(make_env: MakeEnv, clip: Clip, num_envs: int, **config: Any) -> Imitati
     """Puppets 0.1 m beside their reference, the ball 0.3 m over its own."""
     settings: dict[str, Any] = {"termination": Termination(None, lost_after=10), "insight": True}
     env = make_env([clip], num_envs=num_envs, config=EnvConfig(**(settings | config)), puppet=True)
-    ball, _ = places(env.engine.character, "ball")
-
-    def pose() -> tuple[Tensor, Tensor]:
-        row = env.motion.row(env.clip, env.frame + (env.progress + 1 - env.masked).clamp_min(0))
-        qpos = env.motion.qpos[row].clone()
-        qpos[:, 0] += 0.1
-        qpos[:, ball.start + 2] += 0.3
-        return qpos, env.motion.qvel[row]
-
-    engine: Any = env.engine
-    engine.pose = pose
+    pose_beside(env, hand=(0.1, 0.0, 0.0), ball=[(0.0, 0.0, 0.3)] * num_envs)
     return env
-
-
-def idle(env: ImitationEnv) -> Tensor:
-    """No action."""
-    return torch.zeros(env.num_envs, env.num_actions)
 
 
 @pytest.mark.parametrize("by_mask", [False, True])

@@ -1,14 +1,17 @@
 """Running out of GPU memory: one line that says how many worlds were too many, whoever noticed it and wherever."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from skillfield.api import train_run
 from skillfield.characters import Character
 from skillfield.cli.main import main
 from skillfield.errors import DeviceError
+from skillfield.experiments.run import preset
 from skillfield.learning.ppo import PPO
 from skillfield.simulation import choice, make_engine, memory_errors
 from skillfield.simulation.memory import WORLDS
@@ -77,7 +80,7 @@ def test_another_error_stays_what_it_is(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_an_engine_that_does_not_fit_is_a_device_error(
     hand_character: Character, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the command line too: the engine's own buffers, which Warp allocates."""
+    """It is the number that was asked for, and Warp's words are understood."""
     pytest.importorskip("mujoco_warp", reason="needs the gpu extra")
     from skillfield.simulation import gpu
 
@@ -86,7 +89,7 @@ def test_an_engine_that_does_not_fit_is_a_device_error(
 
     monkeypatch.setattr(gpu, "WarpEngine", engine)
     monkeypatch.setattr(choice, "choose_device", lambda device: torch.device("cuda:0"))
-    with pytest.raises(DeviceError, match="ran out of memory with 7 worlds") as caught:
+    with pytest.raises(DeviceError, match="ran out of memory with 7 worlds") as caught, memory_errors():
         make_engine(hand_character, 7, "cuda")
     assert caught.value.__cause__ is WARP
 
@@ -97,3 +100,11 @@ def test_what_was_told_is_not_told_again() -> None:
     with pytest.raises(DeviceError) as caught, memory_errors(), memory_errors():
         raise first
     assert caught.value is first
+
+
+def test_who_trains_from_python_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle of training, without the command line."""
+    failing(monkeypatch, WARP)
+    config = replace(preset("starter"), num_envs=3, device="cpu")
+    with pytest.raises(DeviceError, match="ran out of memory with 3 worlds"):
+        train_run(config, tmp_path / "run", progress=False)

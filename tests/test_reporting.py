@@ -281,7 +281,7 @@ def test_on_a_terminal_one_panel_shows_it_all() -> None:
     text = io.StringIO()
     console = Console(file=text, force_terminal=True, width=80, color_system=None)
     with Progress("starter [full]", ["hold", "toss"], console=console) as progress:
-        progress.update(state(5.0, skill_reward={"hold": 0.5}, diverged=3, note="saved"))
+        progress.update(state(5.0, skill_reward={"hold": 0.5}, engine={"diverged": 3}, note="saved"))
     for part in ("starter [full]", "1.50M", "0.500", "no episode yet", "diverged", "saved"):
         assert part in text.getvalue()
     assert max(len(line) for line in text.getvalue().splitlines() if "\x1b" not in line) <= 80

@@ -195,7 +195,6 @@ def _reporter(log: MetricsLog, shown: Progress | None) -> Callable[[TrainingStat
                     samples_per_s=status.samples_per_second,
                     shares=shares,
                     skill_reward=status.skill_reward,
-                    diverged=status.engine["diverged"],
                     engine=status.engine,
                     note=status.note,
                 )

@@ -232,8 +232,8 @@ class ImitationEnv:
         frame = self._onward()
         row = self.motion.row(self.clip, frame)
         self._anchor.drop_where(self._carried, row, self.engine.state.qpos)
-        # Only those have ended to the learner that lost their demonstration: with their objects, unless from where
-        # they stand these are where they belong.
+        # Who has ended to the learner has lost its demonstration. If it earns something from where it stands, only its
+        # place was lost; otherwise its objects were.
         found = self._comparison.reward(self._comparison.current(), self.motion.kinematics(row), row, self.away)
         lost = ended & (found < self.config.termination.lost_reward)
         self._set_clocks(self._carried, self.clip, frame, torch.zeros_like(frame), self.away | lost)

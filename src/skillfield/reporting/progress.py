@@ -37,10 +37,8 @@ class ProgressState:
     """Where the time goes: simulation, inference, learning; adds up to 1."""
     skill_reward: dict[str, float] = field(default_factory=dict)
     """Mean reward per skill, 0 to 1."""
-    diverged: int = 0
-    """Worlds that blew up so far."""
     engine: dict[str, int] = field(default_factory=dict)
-    """The engine's counters so far, by name; those of buffers that were too small are shown."""
+    """The engine's counters so far, by name: worlds that blew up, and buffers that were too small."""
     note: str = ""
     """The last thing worth telling."""
 
@@ -102,7 +100,8 @@ def _panel(title: str, skills: Sequence[str], state: ProgressState, width: int) 
         facts.add_row("time goes to", _shares_bar(state.shares))
     for skill in dict.fromkeys((*skills, *state.skill_reward)):
         facts.add_row(Text(skill), _reward_bar(state.skill_reward.get(skill)))
-    facts.add_row("diverged", Text(str(state.diverged), style="bold red" if state.diverged else "green"))
+    diverged = state.engine.get("diverged", 0)
+    facts.add_row("diverged", Text(str(diverged), style="bold red" if diverged else "green"))
     for name, count in _overflows(state).items():
         facts.add_row(Text(name), Text(str(count), style="bold red"))
     facts.add_row("", Text(state.note, style="italic", overflow="ellipsis", no_wrap=True))
@@ -149,8 +148,8 @@ def _line(title: str, state: ProgressState) -> str:
         parts.append(", ".join(f"{name} {share:.0%}" for name, share in state.shares.items()))
     if state.skill_reward:
         parts.append("reward " + ", ".join(f"{skill} {reward:.3f}" for skill, reward in state.skill_reward.items()))
-    if state.diverged:
-        parts.append(f"{state.diverged} diverged")
+    if diverged := state.engine.get("diverged", 0):
+        parts.append(f"{diverged} diverged")
     parts += [f"{count} {name}" for name, count in _overflows(state).items()]
     if state.note:
         parts.append(state.note)

@@ -9,7 +9,7 @@ from skillfield.characters import Character
 from skillfield.errors import DeviceError
 from skillfield.simulation.cpu import CpuEngine
 from skillfield.simulation.engine import Engine
-from skillfield.simulation.memory import WORLDS, memory_errors
+from skillfield.simulation.memory import WORLDS
 
 __all__ = ["choose_device", "make_engine"]
 
@@ -40,8 +40,7 @@ def make_engine(character: Character, num_envs: int, device: str = "auto", threa
         return CpuEngine(character, num_envs, threads)
     from skillfield.simulation.gpu import WarpEngine  # an optional extra
 
-    with memory_errors():
-        return WarpEngine(character, num_envs, chosen)
+    return WarpEngine(character, num_envs, chosen)
 
 
 def _why_no_gpu(number: int) -> str:
