@@ -70,10 +70,9 @@ def test_the_new_episode_is_told_of_at_once_and_the_old_one_is_not_forgotten(
     env._limit[1] = 60
     for _ in range(3):
         result = env.step(idle(env))
-    assert result.finished is not None
-    assert result.final_insight is not None
-    assert result.finished.tolist() == [0]
-    assert float(result.final_insight[0, TIME]) == pytest.approx(8 / 60)
+    assert result.finals is not None
+    assert result.finals.envs.tolist() == [0]
+    assert float(result.finals.insight[0, TIME]) == pytest.approx(8 / 60)
     assert float(env.insight[0, TIME]) == pytest.approx(float(env.frame[0]) / 60)
     assert env.insight[0, 4:].abs().max() < 1e-4  # it stands on its demonstration
     assert float(env.insight[1, TIME]) == pytest.approx(23 / 60)

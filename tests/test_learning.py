@@ -13,6 +13,7 @@ from skillfield.errors import CheckpointError
 from skillfield.experiments.run import RunConfig, build_ppo, preset
 from skillfield.experiments.tasks import starter
 from skillfield.imitation import EnvConfig, StepResult
+from skillfield.imitation.env import Finals
 from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume, save_checkpoint
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.normalisation import RunningNormaliser, ValueScale
@@ -45,13 +46,11 @@ class PointEnv:
         reward = torch.exp(-self.x.square())
         over = self.t >= 20
         finished = torch.nonzero(over).squeeze(1)
-        final = self.x[finished].unsqueeze(1)
+        finals = Finals(finished, self.x[finished].unsqueeze(1), self.insight[finished])
         self.x[finished] = 4 * torch.rand(len(finished)) - 2
         self.t[finished] = 0
         none = torch.zeros_like(over)
-        return StepResult(
-            self.x.unsqueeze(1).clone(), reward, ~none, ~none, none, over, over, finished, final, self.insight[finished]
-        )
+        return StepResult(self.x.unsqueeze(1).clone(), reward, ~none, ~none, none, over, over, finals)
 
 
 def test_advantages_are_normalised_within_their_skill() -> None:

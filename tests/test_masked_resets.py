@@ -54,9 +54,8 @@ def test_both_ways_give_the_same_episodes(make: Callable[[bool], ImitationEnv], 
         actions = 0.2 * torch.sin(torch.arange(3 * by_mask.num_actions).reshape(3, -1) + step)
         ours, theirs = by_mask.step(actions), by_number.step(actions)
         ended = theirs.terminated | theirs.truncated
-        assert ours.finished is None
-        assert theirs.finished is not None
-        assert ours.final_observation is None
+        assert ours.finals is None
+        assert theirs.finals is not None
         assert torch.equal(ours.observation, theirs.observation)
         for name in ("reward", "truncated", "terminated", "continues", "scored"):
             assert torch.equal(getattr(ours, name), getattr(theirs, name)), name

@@ -26,7 +26,7 @@ from skillfield.reference.sampling import Starts, StartSampler
 from skillfield.reference.states import StateKinematics
 from skillfield.simulation import Engine
 
-__all__ = ["ImitationEnv", "StepResult"]
+__all__ = ["Finals", "ImitationEnv", "StepResult"]
 
 _CARRY_STEPS = 30
 """An episode with fewer steps ahead of it is not worth beginning where another one ended."""
@@ -47,6 +47,14 @@ class _Outcome(NamedTuple):
     continues: Tensor
 
 
+class Finals(NamedTuple):
+    """The last of the n episodes that ended, before others began in their places."""
+
+    envs: Tensor  # [n] which environments they were in
+    observation: Tensor  # [n, obs] what they saw
+    insight: Tensor  # [n, I] what the critic was told
+
+
 @dataclass(frozen=True)
 class StepResult:
     """What one step gave. Finished environments have already begun another episode in `observation`.
@@ -61,9 +69,7 @@ class StepResult:
     terminated: Tensor  # [E] bool: failed, no future to bootstrap from
     truncated: Tensor  # [E] bool: out of time or at the clip's end, and not going on where it is
     continues: Tensor  # [E] bool: truncated, and something could follow: there is a future to bootstrap from
-    finished: Tensor | None  # [n] numbers of environments whose episode ended; None where asking would stall a GPU
-    final_observation: Tensor | None  # [n, obs] what they saw last; None as above: to look twice would be too dear
-    final_insight: Tensor | None  # [n, I] what the critic was told last; None as above
+    finals: Finals | None  # None where to ask who has ended would stall a GPU, and to look twice would be too dear
 
 
 class ImitationEnv:
@@ -183,12 +189,12 @@ class ImitationEnv:
         if self.masked_resets:
             self.sampler.prepare(self.num_envs)
             self.engine.reset_where(*self._renew(ended))
-            return StepResult(self.observe(), *outcome, finished=None, final_observation=None, final_insight=None)
+            return StepResult(self.observe(), *outcome, finals=None)
         observation = self.observe()
         finished = torch.nonzero(ended).squeeze(1)
-        final, told = observation[finished], self.insight[finished]
+        finals = Finals(finished, observation[finished], self.insight[finished])
         self._restart(ended, observation)
-        return StepResult(observation, *outcome, finished=finished, final_observation=final, final_insight=told)
+        return StepResult(observation, *outcome, finals=finals)
 
     def _aim_now(self, actions: Tensor) -> Tensor:
         """Remember the present, and turn actions into targets of the drives.  [E, A] → [E, U]"""

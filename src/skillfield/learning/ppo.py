@@ -151,12 +151,13 @@ class PPO:
             rollout.reward[step] = result.reward
             rollout.done[step] = result.terminated | result.truncated
             rollout.scored[step], rollout.trained[step] = result.scored, result.trained
-            if result.finished is None or result.final_observation is None or result.final_insight is None:
+            finals = result.finals
+            if finals is None:
                 rollout.cut[step] = result.continues
                 rollout.trained[step] &= ~result.continues
-            elif len(result.finished):
-                value = model.value(model.normaliser(result.final_observation), result.final_insight)
-                rollout.bootstrap[step, result.finished] = value * result.continues[result.finished]
+            elif len(finals.envs):
+                value = model.value(model.normaliser(finals.observation), finals.insight)
+                rollout.bootstrap[step, finals.envs] = value * result.continues[finals.envs]
             observation = result.observation
             if on_cpu:  # elsewhere these would only say how long it takes to ask for something
                 self.seconds["simulation"] += simulated - acted
