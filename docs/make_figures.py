@@ -1,6 +1,7 @@
 """Draws the pictures of the method pages: `python docs/make_figures.py RUN` with the folder of a trained `full` run."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
@@ -12,12 +13,13 @@ from matplotlib.axes import Axes
 from safetensors.torch import load_file
 
 from skillfield.api import load_networks
-from skillfield.experiments.run import build_motion, load_config
+from skillfield.experiments.courtside import courtside
+from skillfield.experiments.run import build_env, build_motion, load_config, preset
 from skillfield.experiments.tasks import starter
 from skillfield.imitation.history import History
 from skillfield.learning.checkpoint import latest_checkpoint
 from skillfield.learning.history_encoder import HistoryEncoder
-from skillfield.reference import AugmentedSampler
+from skillfield.reference import AugmentedSampler, ReferenceMotion
 from skillfield.reference.adaptive import AdaptiveSampling
 from skillfield.reference.neighbourhood import neighbour
 from skillfield.reference.similarity import masked_states
@@ -41,6 +43,7 @@ def main(run: Path) -> None:
     encoder = load_networks(run).encoder
     assert isinstance(encoder, HistoryEncoder)
     draw_embedding(encoder, History(motion, character, 1, config.env.history_length), sampler)
+    draw_detour()
 
 
 def draw_field(sampler: AugmentedSampler, clip: int = 0, draws: int = 160) -> None:
@@ -119,6 +122,46 @@ def draw_embedding(encoder: HistoryEncoder, history: History, sampler: Augmented
     axes.set(xlabel="time in the toss demonstration (s)", ylabel="embedding")
     axes.legend(frameon=False)
     save(figure, "embedding")
+
+
+@torch.no_grad()
+def draw_detour(source: str = "courtside_shot_1", skill: str = "dribble_left", begins: int = 150) -> None:
+    """The ball's height from a state in mid-flight on: by the edge alone, and by the detour."""
+    config, task = preset("courtside", "full"), courtside()
+    character = task.character()
+    motion = build_motion(task, character)
+    plain = AugmentedSampler(motion, character, config.env.weights, replace(config.augmentation, detours=False))
+    env = build_env(replace(config, env=replace(config.env, history="none")), motion, character, 1, None)
+    shown = env.motion.names.index(source)
+    frames = torch.arange(int(motion.length[motion.names.index(source)]))
+    figure, axes = plt.subplots(figsize=(7, 3))
+    axes.plot(frames / 60, _ball_height(env.motion, env.motion.start[shown] + frames), color="#9aa0ad", lw=4)
+    for sampler, style, label in (
+        (plain, {"color": INK, "ls": "--"}, "the edge alone"),
+        (env.sampler, {"color": ACCENT}, "with a detour"),
+    ):
+        assert isinstance(sampler, AugmentedSampler)
+        reference, graph = sampler.motion, sampler.graph
+        assert graph is not None
+        first, last = graph.skill_start[task.skills.index(skill) :][:2].tolist()
+        state = reference.start[reference.names.index(source)] + begins
+        edge = first + int(torch.nonzero(graph.source_row[first:last] == state))
+        target = graph.target_row[edge]
+        clip = reference.clip_of_row[target]
+        rows = torch.arange(int(target) + 1, int(reference.start[clip] + reference.length[clip]))
+        waits = int(masked_states(graph.exponent[edge], sampler.config.max_masked))
+        time, height = begins + 1 + waits + torch.arange(len(rows)), _ball_height(reference, rows)
+        height[~reference.valid[rows]] = torch.nan
+        axes.plot(time / 60, height, lw=1.6, label=label, **style)
+    start = _ball_height(env.motion, env.motion.start[shown] + torch.tensor([begins]))
+    axes.plot([begins / 60], start, "o", color=ACCENT)
+    axes.set(xlabel="time (s)", ylabel="ball height (m)", xlim=(1, 4.6))
+    axes.legend(frameon=False)
+    save(figure, "detour")
+
+
+def _ball_height(motion: ReferenceMotion, rows: torch.Tensor) -> torch.Tensor:
+    return motion.kinematics(rows).object_pos_w[:, 0, 2]
 
 
 def place(start: torch.Tensor, row: torch.Tensor) -> tuple[int, int]:

@@ -285,10 +285,10 @@ def test_another_round_goes_on_from_the_frame_that_it_repeats(make_clip: MakeCli
     longer = motion.followed_by([both, tail(50, 60)], StateKinematics(hand_character))
     assert longer.length.tolist() == [55, 50]
     frames = torch.tensor([3, 40, 49, 50, 54, 99])
-    assert onward(longer, torch.zeros_like(frames), frames).tolist() == [3, 10, 19, 50, 54, 54]
-    assert onward(longer, torch.ones_like(frames[:3]), torch.tensor([0, 40, 49])).tolist() == [0, 10, 19]
+    assert onward(longer, torch.zeros_like(frames), frames)[1].tolist() == [3, 10, 19, 50, 54, 54]
+    assert onward(longer, torch.ones_like(frames[:3]), torch.tensor([0, 40, 49]))[1].tolist() == [0, 10, 19]
     longer.valid[41] = False  # a masked state before the next round: whoever waits there waits on
-    assert onward(longer, torch.zeros_like(frames[:3]), torch.tensor([40, 41, 42])).tolist() == [10, 41, 12]
+    assert onward(longer, torch.zeros_like(frames[:3]), torch.tensor([40, 41, 42]))[1].tolist() == [10, 41, 12]
 
 
 def test_both_ways_give_the_same_episodes(make_clip: MakeClip, make_env: MakeEnv, begin: Begin) -> None:

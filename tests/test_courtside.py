@@ -65,7 +65,7 @@ def test_a_clip_passes_the_checks(clip: Clip, body: Character) -> None:
     depths = clip_depths(clip, body)
     assert depths.character_in_floor < 0.03
     assert depths.object_in_floor < 0.12
-    assert depths.object_in_character < 0.06
+    assert depths.object_in_character < 0.07
 
 
 @pytest.mark.parametrize("clip", CLIPS, ids=of_name)
@@ -75,7 +75,7 @@ def test_a_ball_that_nothing_touches_falls(clip: Clip) -> None:
     alone = free[:-2] & free[1:-1] & free[2:]
     assert alone.sum() >= 5
     acceleration = np.diff(clip.object_pos[:, 0, 2].astype(np.float64), 2) * clip.fps**2
-    assert np.mean(np.abs(acceleration[alone] + 9.81) < 0.01) > 0.9
+    assert np.mean(np.abs(acceleration[alone] + 9.81) < 0.01) > 0.8
 
 
 def test_depths_are_measured(body: Character) -> None:

@@ -150,18 +150,19 @@ def env_factory(
 def _save_reference(env: ImitationEnv, run: Path) -> None:
     """What the run imitates: its clips in row order, and the stitched graph over them, for reports.
 
-    Frames that only follow a clip are left out, and rows are numbered without them, as in the sampler's record.
+    Frames that only follow a clip, and detours, are left out, and rows are numbered without them, as in the sampler's
+    record.
     """
     motion, sampler = env.motion, env.sampler
     rows = zip(motion.names, motion.skill.tolist(), motion.demonstrated_length().tolist(), strict=True)
-    clips = [{"name": name, "skill": motion.skills[skill], "length": length} for name, skill, length in rows]
+    clips = [{"name": name, "skill": motion.skills[skill], "length": length} for name, skill, length in rows if length]
     write_json(run / "clips.json", clips)
     if isinstance(sampler, AugmentedSampler):
         for note in sampler.notes:
             warnings.warn(note, SkillfieldNote, stacklevel=2)
         if sampler.graph is not None:
             number = torch.cumsum(motion.demonstrated, 0) - 1
-            graph = sampler.graph.tensors()
+            graph = sampler.graph.only(motion.demonstrated[sampler.graph.target_row]).tensors()
             graph |= {name: number[graph[name]] for name in ("source_row", "target_row")}
             with atomic_file(run / "graph.safetensors") as temporary:
                 save_file({name: value.cpu() for name, value in graph.items()}, temporary)

@@ -24,6 +24,7 @@ from skillfield.learning.networks import ActorCritic
 from skillfield.learning.ppo import PPO, PPOConfig
 from skillfield.learning.training import Budget
 from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion
+from skillfield.reference.detours import with_detours
 from skillfield.reference.looping import looped
 from skillfield.reference.states import StateKinematics
 from skillfield.simulation import choose_device, make_engine
@@ -110,9 +111,12 @@ def build_env(
     config: RunConfig, motion: ReferenceMotion, character: Character, num_envs: int, encoder: HistoryEncoder | None
 ) -> ImitationEnv:
     """An environment of a run, with any number of worlds, on the device of its demonstrations."""
+    states, weights, steps = StateKinematics(character, motion.device), config.env.weights, config.env.episode_length
     if config.env.clip_end == "loop":
-        states = StateKinematics(character, motion.device)
-        motion = looped(motion, states, config.env.weights, config.env.episode_length)
+        motion = looped(motion, states, weights, steps)
+    if config.augmentation.stitch and config.augmentation.detours:
+        velocity = config.augmentation.velocity
+        motion = with_detours(motion, states, weights.at_least(velocity, velocity), steps)
     sampler = AugmentedSampler(motion, character, config.env.weights, config.augmentation)
     engine = make_engine(character, num_envs, str(motion.device), config.threads)
     return ImitationEnv(engine, sampler, config.env, encoder)

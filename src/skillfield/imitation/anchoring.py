@@ -25,8 +25,7 @@ class Anchor:
     def __init__(self, motion: ReferenceMotion, layout: Layout, envs: int, anywhere: bool = False) -> None:
         """anywhere: environments are moved at other frames than seams, too."""
         self._motion, self._layout = motion, layout
-        follows_mask = ~motion.valid.roll(1)
-        self._seam = motion.valid & follows_mask & ~motion.demonstrated  # [N] the first frame of another round
+        self._seam = _seams(motion)  # [N] the first frame of another round, or of another demonstration
         self.needed = anywhere or bool(self._seam.any())
         # turn, origin and target of `Layout.move_in_plane`
         self._identity = torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]], device=motion.device)
@@ -76,3 +75,11 @@ class Anchor:
             object_lin_vel_w=rotate_about_z(turn, state.object_lin_vel_w),
             object_ang_vel_w=rotate_about_z(turn, state.object_ang_vel_w),
         )
+
+
+def _seams(motion: ReferenceMotion) -> Tensor:
+    """Frames after masked states that are not the frames that follow in their demonstration: after a missing frame of a
+    clip the same clip goes on.  [N] bool"""
+    clip, origin = motion.clip_of_row, motion.origin
+    same_clip, goes_on = clip == clip.roll(1), origin == origin.roll(1) + 1
+    return motion.valid & ~motion.valid.roll(1) & same_clip & ~goes_on & ~motion.demonstrated

@@ -15,13 +15,15 @@ from skillfield.reference.motion import ReferenceMotion
 __all__ = ["onward"]
 
 
-def onward(motion: ReferenceMotion, clip: Tensor, frame: Tensor) -> Tensor:
-    """The frame to go on from: one that repeats an earlier frame of its clip is that frame.  [E]
+def onward(motion: ReferenceMotion, clip: Tensor, frame: Tensor) -> tuple[Tensor, Tensor]:
+    """The clip and frame to go on from: one that repeats a demonstrated frame of its skill is that frame.  [E], [E]
 
     Otherwise whoever goes round and round would come to the end of the frames that follow the clip. A masked frame
     repeats nothing: whoever waits at a seam waits on.
     """
     row = motion.row(clip, frame)
     origin = motion.origin[row]
-    repeats = (motion.clip_of_row[origin] == clip) & motion.valid[row]
-    return torch.where(repeats, origin, row) - motion.start[clip]
+    own = motion.skill[motion.clip_of_row[origin]] == motion.skill[clip]
+    row = torch.where(own & motion.valid[row], origin, row)
+    clip = motion.clip_of_row[row]
+    return clip, row - motion.start[clip]

@@ -223,26 +223,27 @@ class ImitationEnv:
 
     def _carries(self, able: Tensor) -> Tensor:
         """Which of those whose episode is over begin the next one where they are.  [E] bool"""
-        room = self.motion.length[self.clip] - 1 - self._onward()
+        clip, frame = self._onward()
+        room = self.motion.length[clip] - 1 - frame
         chosen = torch.rand(self.num_envs, device=self.device) < self.config.p_carry
         return able & chosen & (room >= _CARRY_STEPS)
 
-    def _onward(self) -> Tensor:
-        """The frame that the next episode of each environment would begin with if it began here.  [E]"""
+    def _onward(self) -> tuple[Tensor, Tensor]:
+        """The clip and frame that the next episode of each environment would follow if it began here.  [E], [E]"""
         return onward(self.motion, self.clip, self._now())
 
     def _carry_on(self, ended: Tensor) -> None:
         """Set the clocks of the episodes that begin where others ended.  [E] bool"""
         if not self.config.p_carry:
             return
-        frame = self._onward()
-        row = self.motion.row(self.clip, frame)
+        clip, frame = self._onward()
+        row = self.motion.row(clip, frame)
         self._anchor.drop_where(self._carried, row, self.engine.state.qpos)
         # Who has ended to the learner has lost its demonstration. If it earns something from where it stands, only its
         # place was lost; otherwise its objects were.
         found = self._comparison.reward(self._comparison.current(), self.motion.kinematics(row), row, self.away)
         lost = ended & (found < self.config.termination.lost_reward)
-        self._set_clocks(self._carried, self.clip, frame, torch.zeros_like(frame), self.away | lost)
+        self._set_clocks(self._carried, clip, frame, torch.zeros_like(frame), self.away | lost)
 
     def _set_clocks(self, chosen: Tensor, clip: Tensor, frame: Tensor, masked: Tensor, away: Tensor) -> None:
         """Begin episodes in the environments of a mask.  [E] each"""

@@ -44,10 +44,8 @@ class AdaptiveSampling:
         clip_sum = torch.zeros(motion.num_clips, device=motion.device).index_add_(
             0, self._clip, self.mean_reward * self._possible
         )
-        clip_mean = clip_sum / frames
-        clips = torch.zeros(len(motion.skills), device=motion.device).index_add_(
-            0, motion.skill, torch.ones_like(clip_mean)
-        )
+        clip_mean = clip_sum / frames.clamp_min(1)
+        clips = torch.zeros(len(motion.skills), device=motion.device).index_add_(0, motion.skill, (frames > 0).float())
         skill_mean = torch.zeros_like(clips).index_add_(0, motion.skill, clip_mean) / clips.clamp_min(1)
         present = clips > 0
         of_skill = torch.zeros_like(clips)

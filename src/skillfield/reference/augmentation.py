@@ -42,6 +42,8 @@ class Augmentation:
     """STG: some starts are states of other skills."""
     adapt: bool = False
     """ATS: hard starts and hard skills more often."""
+    detours: bool = False
+    """STG: a state that no frame of the skill is like first follows its own demonstration (not in the paper)."""
     p_external: float = 0.1
     """p_e: share of starts from other skills."""
     p_neighbour: float = 0.1
@@ -139,7 +141,7 @@ class AugmentedSampler(StartSampler):
                     chosen, near_qpos, near_qvel = chosen[kept], near_qpos[kept], near_qvel[kept]
                     frame[chosen], exponent[chosen] = near_frame[kept], near_exponent[kept]
                     # its past is that of the frame it follows, so that memory and reference clock agree
-                    past_row[chosen] = motion.row(clip[chosen], frame[chosen])
+                    past_row[chosen] = motion.origin[motion.row(clip[chosen], frame[chosen])]
                 qpos[chosen], qvel[chosen] = near_qpos, near_qvel
 
         masked = masked_states(exponent, config.max_masked)

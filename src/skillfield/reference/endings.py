@@ -33,7 +33,8 @@ def return_exponent(motion: ReferenceMotion, states: StateKinematics, weights: T
     exponent = similarity_exponent(features.rows(last), features)  # [C, N]
     same_skill = motion.skill.unsqueeze(1) == motion.skill[clip]
     near_an_end = row > last[clip] - _APART
-    return exponent.masked_fill(~same_skill | near_an_end | ~motion.valid, torch.inf).amin(dim=1)
+    shown = motion.valid & motion.demonstrated
+    return exponent.masked_fill(~same_skill | near_an_end | ~shown, torch.inf).amin(dim=1)
 
 
 def returns(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights) -> Tensor:

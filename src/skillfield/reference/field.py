@@ -23,7 +23,7 @@ class TransitionField:
         self.features = similarity_features(motion.kinematics(everything), weights, states.layout)
         longest = int(motion.length.max())
         self._ahead = torch.arange(longest, device=motion.device)
-        self._possible = motion.start_mask()
+        self._possible = motion.start_mask() | motion.entry
 
     def connect(self, qpos: Tensor, qvel: Tensor, clip: Tensor) -> tuple[Tensor, Tensor]:
         """Best frame of each state's clip, and -ln β of that connection.  [n], [n]"""

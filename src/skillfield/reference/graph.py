@@ -38,6 +38,12 @@ class StitchedGraph:
         first = self.skill_start[skill]
         return first, self.skill_start[skill + 1] - first
 
+    def only(self, kept: Tensor) -> "StitchedGraph":
+        """Some of the edges.  [M] bool"""
+        before = torch.cat((torch.zeros_like(self.skill_start[:1]), torch.cumsum(kept, 0)))
+        edges = (self.source_row[kept], self.target_row[kept], self.exponent[kept])
+        return StitchedGraph(*edges, before[self.skill_start])
+
     def tensors(self) -> dict[str, Tensor]:
         """To be saved with a run."""
         return dict(vars(self))
@@ -47,27 +53,33 @@ class StitchedGraph:
 def build_graph(
     motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights, threshold: float, margin: float = 0.0
 ) -> StitchedGraph:
-    """One edge from each state to each other skill, if any frame there is at least as similar as `threshold` (τ)."""
+    """One edge from each state to each other skill: to its detour, if it has one; or else to the most similar frame, if
+    that is at least as similar as `threshold` (τ)."""
     everything = torch.arange(len(motion.qpos), device=motion.device)
     features = similarity_features(canonical(motion, states), weights, states.layout)
     possible = motion.start_mask()
     clip_of_row = motion.clip_of_row
     skill_of_row = motion.skill[clip_of_row]
     limit = -torch.log(torch.tensor(threshold)).item()
+    detour_of_row = torch.full_like(clip_of_row, -1)
     sources, targets, exponents, counts = [], [], [], []
     for skill in range(len(motion.skills)):
         own = torch.nonzero((skill_of_row == skill) & possible).squeeze(1)
         others = torch.nonzero((skill_of_row != skill) & motion.valid & motion.demonstrated).squeeze(1)
-        kept, clips = 0, int((motion.skill == skill).sum())
+        kept, clips = 0, len(clip_of_row[own].unique())
+        entries = torch.nonzero((skill_of_row == skill) & motion.entry).squeeze(1)
+        detour_of_row.fill_(-1)[motion.origin[entries]] = entries
         for part in others.split(_CHUNK) if len(own) and len(others) else ():
             exponent = similarity_exponent(features.rows(part), features.rows(own))
             if clips > 1:  # "the earliest of equals" means something within one clip only
                 nearest_clip = clip_of_row[own[exponent.argmin(dim=1)]].unsqueeze(1)
                 exponent = exponent.masked_fill(clip_of_row[own] != nearest_clip, torch.inf)
             best, value = earliest_best(exponent, margin)
+            detour = detour_of_row[part]
+            value = torch.where(detour < 0, value, 0.0)  # a detour begins with the state itself
             near = value < limit
             sources.append(part[near])
-            targets.append(own[best[near]])
+            targets.append(torch.where(detour < 0, own[best], detour)[near])
             exponents.append(value[near])
             kept += int(near.sum())
         counts.append(kept)

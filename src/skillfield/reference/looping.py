@@ -7,7 +7,7 @@ for, and then the frames that follow a similar state, moved in the plane to wher
 across the end of its clip, and what to do after it is learned instead of left to luck.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -15,23 +15,23 @@ from torch import Tensor
 from skillfield.reference.graph import canonical
 from skillfield.reference.kinematics import TrackingWeights
 from skillfield.reference.motion import ReferenceMotion, Tail
-from skillfield.reference.similarity import masked_states, similarity_exponent, similarity_features
+from skillfield.reference.seams import seam
+from skillfield.reference.similarity import STITCHABLE, masked_states, similarity_exponent, similarity_features
 from skillfield.reference.states import StateKinematics
 
 __all__ = ["looped"]
 
 _APART = 30  # frames: what has come round has been something else in between, and is worth following for a while
 _VELOCITY, _OBJECT_VELOCITY = 0.1, 1.0  # at least: a ball that falls past where it rose has not come round
-_ALIKE = 6.907755278982137
-"""-ln β under which a clip is stitched: β > 0.001, three masked states at most. To their own skill BallPlay-M's
-dribbles have 1.0 to 2.6, the shot 3.7, the layup 9.3; the layup has 3.4 to the shot's catch, which has 6.7 back."""
 
 
 @torch.no_grad()
 def looped(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights, steps: int) -> ReferenceMotion:
     """The same demonstrations, each that comes round followed by at least `steps` more frames.
 
-    Nobody starts in those, and nothing connects to them: they are the same frames again.
+    Nobody starts in those, and nothing connects to them: they are the same frames again. BallPlay-M's dribbles have
+    -ln β 1.0 to 2.6 to their own skill, the shot 3.7, the layup 9.3; the layup has 3.4 to the shot's catch, which has
+    6.7 back.
     """
     weights = weights.at_least(_VELOCITY, _OBJECT_VELOCITY)
     features = similarity_features(canonical(motion, states), weights, states.layout)
@@ -52,20 +52,15 @@ class _Loops:
 
     def tail(self, clip: int, steps: int) -> Tail:
         """Masked states and the frames after a similar one, again and again, each time moved to the last end."""
-        motion, layout, skill = self.motion, self.states.layout, int(self.motion.skill[clip])
-        end = motion.frames(self._up_to_the_end(clip, int(motion.length[clip]) - 1))
-        parts, length = [end.rows(slice(0, 0))], 0
+        motion, skill = self.motion, int(self.motion.skill[clip])
+        end = motion.frames((motion.start[clip] + motion.length[clip] - 1).reshape(1))
+        parts, length = [end.rows([])], 0
         while length < steps and (found := self._next(clip, skill)):
-            back, masked = found
-            waiting = end.rows([0] * masked)
-            clip = int(motion.clip_of_row[back])
-            again = motion.frames(self._up_to_the_end(clip, back + 1 - int(motion.start[clip])))
-            place = layout.alignment(motion.qpos[back], end.qpos[0])
-            qpos, qvel = layout.move_in_plane(again.qpos, again.qvel, *place)
-            parts += [replace(waiting, valid=torch.zeros_like(waiting.valid)), replace(again, qpos=qpos, qvel=qvel)]
-            length += masked + len(again.row)
-            end = parts[-1].rows([-1])
-        return Tail(*(torch.cat([vars(part)[name] for part in parts]) for name in vars(end)))
+            similar, masked = found
+            parts.append(seam(motion, self.states.layout, end, similar, masked))
+            length += len(parts[-1].row)
+            clip, end = int(motion.clip_of_row[similar]), parts[-1].rows([-1])
+        return Tail.joined(parts)
 
     def _next(self, clip: int, skill: int) -> tuple[int, int] | None:
         """The frame that follows a clip's end, its own skill's if any is alike, and the masked states before it."""
@@ -73,11 +68,6 @@ class _Loops:
         away = int(self.motion.skill[clip]) != skill  # a way round through a third skill would be another skill
         for frames in (own,) if away else (own, ~own):
             value, row = self.exponent[clip].masked_fill(~frames, torch.inf).min(dim=0)
-            if value < _ALIKE:
+            if value < STITCHABLE:
                 return int(row), max(1, int(masked_states(value.reshape(1), 10)))  # at least one: it tells the seam
         return None
-
-    def _up_to_the_end(self, clip: int, frame: int) -> Tensor:
-        """Rows of a clip from a frame on."""
-        start = int(self.motion.start[clip])
-        return torch.arange(start + frame, start + int(self.motion.length[clip]), device=self.motion.device)

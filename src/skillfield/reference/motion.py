@@ -22,7 +22,7 @@ from skillfield.reference.interpolation import fill_gaps, resample
 from skillfield.reference.kinematics import Kinematics
 from skillfield.rotations import quat_conjugate, quat_multiply, rotvec_between, rotvec_from_quat
 
-__all__ = ["ReferenceMotion", "Tail", "clip_positions"]
+__all__ = ["Detour", "ReferenceMotion", "Tail", "clip_positions"]
 
 _POSES = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat")
 _COLUMNS = (*_POSES, "contacts")
@@ -43,6 +43,23 @@ class Tail:
     def rows(self, rows: slice | list[int]) -> "Tail":
         """Some of them."""
         return Tail(self.row[rows], self.qpos[rows], self.qvel[rows], self.valid[rows])
+
+    @staticmethod
+    def joined(parts: Sequence["Tail"]) -> "Tail":
+        """One after another."""
+        return Tail(*(torch.cat([vars(part)[name] for part in parts]) for name in vars(parts[0])))
+
+
+@dataclass(frozen=True)
+class Detour:
+    """A way onto a skill from states of another one."""
+
+    name: str
+    skill: int
+    """The skill that it leads to."""
+    frames: Tail
+    entries: int
+    """How many of its first frames are states to begin with."""
 
 
 class ReferenceMotion:
@@ -87,6 +104,7 @@ class ReferenceMotion:
         self.valid = torch.cat([torch.from_numpy(clip.valid) for clip in clips]).to(device)  # [N]
         self.demonstrated = torch.ones_like(self.valid)  # [N] False on frames that only follow a clip
         self.origin = torch.arange(len(self.valid), device=device)  # [N] the demonstrated frame that each is or repeats
+        self.entry = torch.zeros_like(self.valid)  # [N] frames of a detour, where a state of another skill may begin
         self.length = torch.tensor(lengths, device=device)  # [C]
         self.skill = torch.tensor([skills.index(clip.skill) for clip in clips], device=device)  # [C]
         self._number_rows()
@@ -130,8 +148,9 @@ class ReferenceMotion:
 
     def start_mask(self) -> Tensor:
         """Frames that an episode may start from: demonstrated, present, and not the last of their clip.  [N]"""
-        mask = self.valid & self.demonstrated
-        mask[self.start + self.demonstrated_length() - 1] = False
+        mask, length = self.valid & self.demonstrated, self.demonstrated_length()
+        shown = length > 0
+        mask[(self.start + length - 1)[shown]] = False
         return mask
 
     def demonstrated_length(self) -> Tensor:
@@ -144,7 +163,7 @@ class ReferenceMotion:
         parts: list[Tail] = []
         for rows, tail in zip(own.split(self.length.tolist()), tails, strict=True):
             parts += [self.frames(rows), tail]
-        every = Tail(*(torch.cat([vars(part)[name] for part in parts]) for name in vars(parts[0])))
+        every = Tail.joined(parts)
         lengths = torch.tensor([len(part.row) for part in parts], device=device)
         result = copy.copy(self)
         result.demonstrated = torch.repeat_interleave(torch.arange(len(parts), device=device) % 2 == 0, lengths)
@@ -155,6 +174,32 @@ class ReferenceMotion:
         result._number_rows()
         result._table = torch.cat([field.flatten(1) for field in states(every.qpos, every.qvel)], dim=1)
         result._table[result.demonstrated] = self._table
+        result.entry = torch.zeros_like(result.valid)
+        return result
+
+    def with_detours(
+        self, detours: Sequence[Detour], states: Callable[[Tensor, Tensor], Kinematics]
+    ) -> "ReferenceMotion":
+        """The same clips, and after them ways onto them from other skills, each as a clip in which nothing is
+        demonstrated."""
+        if not detours:
+            return self
+        result = copy.copy(self)
+        more = Tail.joined([detour.frames for detour in detours])
+        lengths = [len(detour.frames.row) for detour in detours]
+        result.names = (*self.names, *(detour.name for detour in detours))
+        result.qpos, result.qvel = torch.cat((self.qpos, more.qpos)), torch.cat((self.qvel, more.qvel))
+        result.valid = torch.cat((self.valid, more.valid))
+        result.contact_pairs = torch.cat((self.contact_pairs, self.contact_pairs[more.row]))
+        result.demonstrated = torch.cat((self.demonstrated, torch.zeros_like(more.valid)))
+        result.origin = torch.cat((self.origin, self.origin[more.row]))
+        first = [torch.arange(len(detour.frames.row), device=self.device) < detour.entries for detour in detours]
+        result.entry = torch.cat((self.entry, *first)) & result.valid
+        result.length = torch.cat((self.length, self.length.new_tensor(lengths)))
+        result.skill = torch.cat((self.skill, self.skill.new_tensor([detour.skill for detour in detours])))
+        result._number_rows()
+        table = torch.cat([field.flatten(1) for field in states(more.qpos, more.qvel)], dim=1)
+        result._table = torch.cat((self._table, table))
         return result
 
 

@@ -13,9 +13,19 @@ from torch import Tensor
 from skillfield.characters.layout import Layout
 from skillfield.reference.kinematics import Kinematics, TrackingWeights
 
-__all__ = ["Features", "earliest_best", "masked_states", "similarity_exponent", "similarity_features"]
+__all__ = [
+    "LOG_10",
+    "STITCHABLE",
+    "Features",
+    "earliest_best",
+    "masked_states",
+    "similarity_exponent",
+    "similarity_features",
+]
 
 LOG_10 = 2.302585092994046
+STITCHABLE = 3 * LOG_10
+"""-ln β under which one demonstration may go on as another: β > 0.001, three masked states at most."""
 
 
 class Features(NamedTuple):

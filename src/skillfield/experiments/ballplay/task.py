@@ -37,15 +37,16 @@ def ballplay() -> Task:
                 "shot": ShotRule(apex=_SHOT_APEX),
             },
         ),
-        env=EnvConfig(termination=Termination(lost_after=15), clip_end="loop", p_carry=0.5),
-        augmentation=Augmentation(velocity=1.0, p_external=0.2, p_away=0.1),
+        env=EnvConfig(termination=Termination(lost_after=15), clip_end="loop", p_carry=0.7, insight=True),
+        augmentation=Augmentation(velocity=1.0, detours=True, p_external=0.5, p_away=0.1),
         encoder=EncoderConfig(channels=(64, 32, 16), stride=3, horizons=(1, 8, 16, 32), noise=0.01, drift=0.01),
         ppo=PPOConfig(
             horizon=16,
             minibatch=32768,
             epochs=4,
             learning_rate=1e-4,
-            target_kl=0.03,
+            target_kl=0.02,
+            target_kl_final=0.008,
             max_learning_rate=3e-4,
             gae_lambda=0.98,  # a throw is judged by its catch, forty steps later
             first_action="demonstrated",
@@ -53,7 +54,7 @@ def ballplay() -> Task:
             half=True,
         ),
         num_envs=8192,
-        minutes=20.0,
+        minutes=60.0,
     )
 
 
@@ -64,7 +65,7 @@ def ballplay_full_hands() -> Task:
         name="ballplay-full-hands",
         summary="the same with all fingers (GPU, slower)",
         character=partial(humanoid, "full"),
-        minutes=60.0,
+        minutes=180.0,
     )
 
 
