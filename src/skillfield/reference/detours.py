@@ -1,10 +1,10 @@
 """Ways onto a skill from states that none of its frames is like.
 
-While a thrown ball flies, no dribble shows anything like it: the paper's graph bridges such a state by ten masked ones,
-after which the ball should be in the hand, half a second before it can be. Nothing is earned, and nothing learned. But
-what to do there has been demonstrated, in the skill that the state is of: follow the ball and catch it. So such a state
-first follows its own demonstration, as far as a state that some frame of the wanted skill is like; then come masked
-states and that skill.
+While a thrown ball flies, no dribble shows anything like it: the paper's graph bridges such a state by at most ten
+masked ones, after which the ball should be in the hand, half a second before it can be. Nothing is earned, and nothing
+learned. But what to do there has been demonstrated, in the skill that the state is of: follow the ball and catch it. So
+such a state first follows its own demonstration, as far as a state that some frame of the wanted skill is like; then
+come masked states and that skill.
 """
 
 import torch

@@ -16,14 +16,14 @@ from skillfield.reference import Augmentation
 __all__ = ["ballplay", "ballplay_full_hands", "ballplay_paper"]
 
 _SHOT_APEX = 2.94
-"""Metres: the ball's greatest height in the shipped shot."""
+"""Metres: the ball's greatest height in the captured shot."""
 
 
 def ballplay() -> Task:
-    """Fingers fused, thousands of worlds, large batches: what reaches the paper's figures in minutes on one GPU."""
+    """Fingers fused, thousands of worlds, large batches: the settings of the run that passed the paper."""
     return Task(
         name="ballplay",
-        summary="a humanoid and a basketball: three dribbles, layup, shot, from motion capture (GPU, minutes)",
+        summary="a humanoid and a basketball: three dribbles, layup, shot, from motion capture (GPU, an hour)",
         character=partial(humanoid, "fused"),
         clips=None,
         data="ballplay",
@@ -63,7 +63,7 @@ def ballplay_full_hands() -> Task:
     return replace(
         ballplay(),
         name="ballplay-full-hands",
-        summary="the same with all fingers (GPU, slower)",
+        summary="the same with all fingers (GPU, three hours)",
         character=partial(humanoid, "full"),
         minutes=180.0,
     )

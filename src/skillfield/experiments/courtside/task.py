@@ -20,7 +20,7 @@ def courtside() -> Task:
     return replace(
         task,
         name="courtside",
-        summary="a humanoid and a basketball: three dribbles, layup, shot, from clips of our own (GPU, minutes)",
+        summary="a humanoid and a basketball: three dribbles, layup, shot, from clips of our own (GPU, an hour)",
         clips=CLIP_FOLDER,
         data="",
         stand_in="",
