@@ -23,7 +23,7 @@ SEAM = 8
 def with_seam(motion: ReferenceMotion) -> ReferenceMotion:
     """The same motion, as if it were over one frame before SEAM and began again there."""
     motion.demonstrated[SEAM - 1 :], motion.valid[SEAM - 1] = False, False
-    motion.origin[SEAM:] -= SEAM
+    motion.origin[SEAM - 1], motion.origin[SEAM:] = SEAM - 2, motion.origin[SEAM:] - SEAM
     return motion
 
 

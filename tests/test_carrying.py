@@ -31,7 +31,7 @@ BY = pytest.mark.parametrize("by_mask", [False, True])
 
 def carrying(make_env: MakeEnv, clip: Clip, num_envs: int, by_mask: bool, **config: Any) -> ImitationEnv:
     """Puppets of which none is reset that can go on, unless the configuration says so."""
-    usual: dict[str, Any] = {"termination": NEVER, "episode_length": 10, "p_carry": 1.0}
+    usual: dict[str, Any] = {"termination": NEVER, "episode_length": 10, "p_carry": 1.0, "p_lost": 1.0}
     env = make_env([clip], num_envs=num_envs, config=EnvConfig(**(usual | config)), puppet=True)
     env.masked_resets = by_mask
     pose_beside(env)
@@ -219,6 +219,28 @@ def test_as_many_go_on_as_the_chance_says(make_clip: MakeClip, make_env: MakeEnv
 
 
 @BY
+def test_who_has_lost_something_goes_on_by_another_chance(
+    make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool
+) -> None:
+    """Lost its demonstration, went without its object, or is out of time and earns nothing: none with `p_carry` alone,
+    and all with `p_lost` alone; who follows its demonstration, the other way round."""
+    lost = Termination(None, lost_after=4)
+    for carry, other in ((1.0, 0.0), (0.0, 1.0)):
+        for rule, away, beside, steps in (
+            (lost, 0, 5.0, 4),
+            (lost, 1, 5.0, 10),
+            (NEVER, 0, 5.0, 10),
+            (lost, 0, 0.0, 10),
+        ):
+            env = carrying(make_env, make_clip(100), 1, by_mask, p_carry=carry, p_lost=other, termination=rule)
+            pose_beside(env, ball=[(beside, 0.0, 0.0)])
+            begin(env, [0], [5], away=[bool(away)])
+            for _ in range(steps):
+                env.step(idle(env))
+            assert bool(env._carried) == ((carry if beside == 0.0 else other) == 1.0)
+
+
+@BY
 def test_the_sampler_hears_of_every_episode(
     make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool
 ) -> None:
@@ -296,7 +318,9 @@ def test_both_ways_give_the_same_episodes(make_clip: MakeClip, make_env: MakeEnv
     worlds = []
     for by_mask in (False, True):
         rule = Termination(None, lost_after=5, lost_reward=0.1)
-        config = EnvConfig(termination=rule, episode_length=12, p_carry=0.5, history="stacked", insight=True)
+        config = EnvConfig(
+            termination=rule, episode_length=12, p_carry=0.5, p_lost=0.5, history="stacked", insight=True
+        )
         env = make_env([make_clip(90), make_clip(90, name="swing", skill="swing")], num_envs=6, config=config)
         env.masked_resets = by_mask
         worlds.append(env)
@@ -326,5 +350,7 @@ def test_both_ways_give_the_same_episodes(make_clip: MakeClip, make_env: MakeEnv
 @pytest.mark.parametrize("chance", [-0.1, 1.5, math.nan])
 def test_a_chance_is_between_0_and_1(chance: float) -> None:
     """Anything else is told apart by its name."""
-    with pytest.raises(ConfigError, match=r"p_carry is .*, a probability is between 0 and 1"):
-        EnvConfig(p_carry=chance)
+    for name in ("p_carry", "p_lost"):
+        chances: dict[str, Any] = {name: chance}
+        with pytest.raises(ConfigError, match=rf"{name} is .*, a probability is between 0 and 1"):
+            EnvConfig(**chances)

@@ -19,11 +19,12 @@ from skillfield.api import env_factory, train_run
 from skillfield.characters import Character
 from skillfield.clips import Clip
 from skillfield.configuration import to_dict
-from skillfield.experiments.run import RunConfig, build_env, build_motion, preset
+from skillfield.experiments.run import RunConfig, build_env, build_motion, build_ppo, preset
 from skillfield.experiments.tasks import task
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.anchoring import Anchor
 from skillfield.imitation.carrying import onward
+from skillfield.learning.checkpoint import latest_checkpoint, resume
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.training import Budget
 from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion, TrackingWeights, tracking_exponent
@@ -43,7 +44,7 @@ FIRST, LAST, PEAK, STEPS = 10, 20, 12, 32
 AIR = np.array([1.2] * FIRST + [2.8 - 0.04 * k for k in range(LAST - FIRST)] + [2.38] + [1.2] * 19)  # [40]
 GROUND = 1.4 - 0.01 * np.abs(np.arange(60) - PEAK)
 """From 2.44 m and higher nothing of this is near; 2.38 m is 0.98 m over its peak: 7 · 0.98² = 6.72, 2.92 tens."""
-WAY, MASKED, WEIGHTS = LAST + 1 - FIRST, 3, TrackingWeights()
+WAY, MASKED, WEIGHTS, RULES = LAST + 1 - FIRST, 3, TrackingWeights(), Augmentation()
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def two(make_clip: MakeClip, hand_character: Character) -> Two:
 @pytest.fixture
 def motion(two: Two, states: StateKinematics) -> ReferenceMotion:
     """Both with detours."""
-    return with_detours(two(), states, WEIGHTS, STEPS)
+    return with_detours(two(), states, WEIGHTS, RULES, STEPS)
 
 
 def sampler_of(motion: ReferenceMotion, who: Character, **switches: Any) -> AugmentedSampler:
@@ -112,7 +113,7 @@ def test_whoever_turns_joins_the_skill_as_it_is_turned(walker: Character) -> Non
     up[15:27, 2] = 3.0
     leap = replace(stroll, root_pos=stroll.root_pos + up, object_pos=stroll.object_pos + up[:, None])
     leap = elsewhere(replace(leap, name="leap", skill="leap"), 1.9, (4.0, -3.0))
-    motion = with_detours(motion_of([stroll, leap], walker), StateKinematics(walker), WEIGHTS, 1000)
+    motion = with_detours(motion_of([stroll, leap], walker), StateKinematics(walker), WEIGHTS, RULES, 1000)
     assert motion.names[2:] == ("leap from 15 to stroll",)
     assert motion.valid[80:].tolist() == [True] * 13 + [False] + [True] * 12
     torch.testing.assert_close(motion.qpos[94:], motion.qpos[68:80], rtol=0, atol=1e-4)
@@ -121,7 +122,7 @@ def test_whoever_turns_joins_the_skill_as_it_is_turned(walker: Character) -> Non
 
 def test_what_is_joined_exactly_has_a_masked_state_all_the_same(two: Two, states: StateKinematics) -> None:
     """It tells the seam. The ways in begin where the clip does: one metre is too high, 7 · 1² = 7."""
-    motion = with_detours(two(np.array([2.0] * 5 + [4.0] * 5 + [1.0] * 5), np.ones(30)), states, WEIGHTS, STEPS)
+    motion = with_detours(two(np.array([2.0] * 5 + [4.0] * 5 + [1.0] * 5), np.ones(30)), states, WEIGHTS, RULES, STEPS)
     assert motion.names[2:] == ("fly from 0 to low",)
     assert torch.nonzero(~motion.valid).squeeze(1).tolist() == [45 + 11]
     assert motion.entry.sum() == 10
@@ -131,16 +132,16 @@ def test_skills_that_are_alike_need_no_detours(two: Two, make_clip: MakeClip, ha
     """The motion is the same object, a missing frame or not; so is that of a skill alone, and of one always unlike."""
     near, far = (partial(two, np.full(40, 1.0 + up), np.ones(60)) for up in (0.99, 1.0))  # 6.86 and 7
     for motion in (near(), near(gone=(7,)), far(), motion_of([make_clip(30)], hand_character)):
-        assert with_detours(motion, StateKinematics(hand_character), WEIGHTS, STEPS) is motion
+        assert with_detours(motion, StateKinematics(hand_character), WEIGHTS, RULES, STEPS) is motion
 
 
 def test_a_gap_that_nothing_follows_is_none_unless_the_clip_comes_round(two: Two, states: StateKinematics) -> None:
     """A wave of 40 frames, too high for 7.9 frames before and after each crest, ends 4 after the third: the frames that
     follow it in the next round lead down, to 0.978 m over the low peak, 2.91 tens."""
     plain = two(2.1 + 0.9 * np.cos(2 * np.pi * np.arange(85) / 40))
-    once = with_detours(plain, states, WEIGHTS, STEPS)
+    once = with_detours(plain, states, WEIGHTS, RULES, STEPS)
     assert once.names[2:] == ("fly from 33 to low",)  # what is over in less than ten frames masked states can bridge
-    motion = with_detours(looped(plain, states, WEIGHTS, 60), states, WEIGHTS, STEPS)
+    motion = with_detours(looped(plain, states, WEIGHTS, 60), states, WEIGHTS, RULES, STEPS)
     assert motion.names[2:] == (*once.names[2:], "fly from 73 to low")
     first = int(motion.start[3])
     assert torch.nonzero(motion.entry[first:]).squeeze(1).tolist() == list(range(12))
@@ -154,17 +155,30 @@ def test_a_gap_that_nothing_follows_is_none_unless_the_clip_comes_round(two: Two
 def test_what_never_comes_near_is_joined_where_it_comes_nearest(two: Two, states: StateKinematics) -> None:
     """1.1 m over the low hand -ln β is 8.47, 1.7 m over it 20.2, 1.2 m over it 10.1: nearly as good as it gets."""
     air = np.array([2.1] * 10 + [2.7] * 12 + [2.2] * 3 + [2.1] * 5)
-    motion = with_detours(two(air, np.ones(60)), states, WEIGHTS, STEPS)
+    motion = with_detours(two(air, np.ones(60)), states, WEIGHTS, RULES, STEPS)
     assert motion.names[2:] == ("fly from 10 to low",)
     assert motion.origin[motion.entry].tolist() == list(range(10, 22))
     assert motion.valid[90:].tolist() == [True] * 13 + [False] * 5 + [True] * STEPS
     beyond = two(np.array([2.1] * 10 + [4.0] * 12 + [2.9] * 8), np.ones(60))  # 25.3 at last: more than 10 tens
-    assert with_detours(beyond, states, WEIGHTS, STEPS) is beyond
+    assert with_detours(beyond, states, WEIGHTS, RULES, STEPS) is beyond
+
+
+def test_the_rules_of_the_graph_are_those_of_detours(two: Two, states: StateKinematics) -> None:
+    """N_max masked states bridge so many frames, τ is the least similarity of a join, and of frames that are within the
+    margin of the low peak, which is 6.72 away, the earliest is joined."""
+    for rules in (Augmentation(max_masked=11), Augmentation(threshold=0.01)):
+        strict = with_detours(two(air=AIR[:-19]), states, WEIGHTS, rules, STEPS)
+        assert strict.num_clips == 2
+    onto = with_detours(two(), states, WEIGHTS, Augmentation(max_masked=2, margin=0.15), STEPS)
+    assert not onto.valid[100 + WAY : 100 + WAY + 2].any()
+    earliest = int(np.argmax(7 * (2.38 - GROUND) ** 2 <= 7 * 0.98**2 + 0.15))
+    assert earliest < PEAK
+    assert onto.origin[100 + WAY + 2] == 40 + earliest + 1
 
 
 def test_only_after_a_seam_is_it_compared_from_where_it_stands(two: Two, states: StateKinematics) -> None:
     """Not after a frame that its demonstration lacks, and not where a detour begins after one that ends in a mask."""
-    motion = with_detours(two(gone=(14,)), states, WEIGHTS, STEPS)
+    motion = with_detours(two(gone=(14,)), states, WEIGHTS, RULES, STEPS)
     anchor = Anchor(motion, states.layout, 1)
     anchored = []
     for row in range(100, len(motion.qpos)):
@@ -173,8 +187,14 @@ def test_only_after_a_seam_is_it_compared_from_where_it_stands(two: Two, states:
         if not torch.equal(anchor.place, anchor.at_home()):
             anchored.append(row - 100)
     assert anchored == [WAY + MASKED]
+    plain = two()
+    plain.valid[40 + PEAK + 1] = False  # what follows the frame that is joined
+    late = with_detours(plain, states, WEIGHTS, RULES, STEPS)
+    place = Anchor(late, states.layout, 2)
+    place.drop(torch.tensor([100 + WAY + MASKED, 100 + WAY + MASKED + 1]), late.qpos[:2])
+    assert (place.place != place.at_home()).any(dim=(1, 2)).tolist() == [False, True]
     wave = looped(two(2.1 + 0.9 * np.cos(2 * np.pi * np.arange(85) / 40)), states, WEIGHTS, 60)
-    motion = with_detours(wave, states, WEIGHTS, 48)
+    motion = with_detours(wave, states, WEIGHTS, RULES, 48)
     assert not motion.valid[motion.start[3] - 1]
     start = motion.start[2:4]
     anchor = Anchor(motion, states.layout, 2)
@@ -193,7 +213,7 @@ def test_nobody_starts_in_a_detour(two: Two, motion: ReferenceMotion) -> None:
 
 def test_a_missing_frame_is_no_way_in(two: Two, states: StateKinematics) -> None:
     """Nor a way out: the flight passes it, and where its last frame is missing it goes on to the next, at 1.2 m."""
-    motion = with_detours(two(gone=(14, LAST)), states, WEIGHTS, STEPS)
+    motion = with_detours(two(gone=(14, LAST)), states, WEIGHTS, RULES, STEPS)
     assert motion.origin[motion.entry].tolist() == [10, 11, 12, 13, 15, 16, 17, 18, 19]
     assert torch.nonzero(~motion.valid[100:]).squeeze(1).tolist() == [4, 10, 12]
 
@@ -213,7 +233,7 @@ def test_the_record_of_rewards_knows_no_detours(two: Two, motion: ReferenceMotio
 def test_what_a_detour_passes_is_no_return(two: Two, states: StateKinematics) -> None:
     """A low hand that at last jumps as the flight began has never been there before, although its detour has."""
     plain = two(ground=np.concatenate((GROUND[:-2], AIR[FIRST - 1 : FIRST + 1])))
-    motion = with_detours(plain, states, WEIGHTS, STEPS)
+    motion = with_detours(plain, states, WEIGHTS, RULES, STEPS)
     assert motion.num_clips == 3  # nothing joins a last frame
     exponent = return_exponent(motion, states, WEIGHTS)
     torch.testing.assert_close(exponent[:2], return_exponent(plain, states, WEIGHTS))
@@ -329,3 +349,19 @@ def test_a_run_has_detours_while_it_trains_and_nowhere_else(tmp_path: Path) -> N
     columns = [column.tolist() for column in vars(record.edges).values()]
     assert columns == [column[kept].tolist() for column in (graph.source_row, graph.target_row, graph.exponent)]
     assert env_factory(chosen, config, ActorCritic(1, 1, (8,)))(1).motion.names == motion.names
+
+
+def test_a_run_is_resumed_although_its_detours_have_changed(tmp_path: Path) -> None:
+    """Its worlds and drawn starts follow clips that are others now, so they start anew; the rest goes on."""
+    config = preset("starter", "sm+stg+stf+ats")
+    ppo = replace(config.ppo, hidden=(8,), horizon=4, minibatch=64)
+    rules = replace(config.augmentation, velocity=1.0, detours=True, p_external=1.0)
+    config = replace(config, num_envs=16, ppo=ppo, budget=Budget(samples=64), threads=1, augmentation=rules)
+    train_run(config, tmp_path, progress=False)
+    for changed in (replace(rules, detours=False), replace(rules, velocity=2.0), rules):
+        learner: Any = build_ppo(replace(config, augmentation=changed))
+        identity = config.identity(learner.env.motion.skills)
+        assert resume(latest_checkpoint(tmp_path), learner, identity).samples == 64
+        assert (learner.observation is None) == (changed is not rules)
+        assert (learner.env.sampler._drawn is None) == (changed is not rules)
+        learner.update(0.0)

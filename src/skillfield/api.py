@@ -136,7 +136,7 @@ def env_factory(
     where = choose_device(device)
     motion = build_motion(chosen, character, where, config.data)
     model.to(where)
-    rules = replace(config.env, reward="sm", clip_end="auto", p_carry=0.0, insight=False)
+    rules = replace(config.env, reward="sm", clip_end="auto", p_carry=0.0, p_lost=0.0, insight=False)
     scored = replace(config, env=rules, augmentation=Augmentation())
     encoder = model.encoder if isinstance(model.encoder, HistoryEncoder) else None
 

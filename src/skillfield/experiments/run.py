@@ -115,8 +115,7 @@ def build_env(
     if config.env.clip_end == "loop":
         motion = looped(motion, states, weights, steps)
     if config.augmentation.stitch and config.augmentation.detours:
-        velocity = config.augmentation.velocity
-        motion = with_detours(motion, states, weights.at_least(velocity, velocity), steps)
+        motion = with_detours(motion, states, weights, config.augmentation, steps)
     sampler = AugmentedSampler(motion, character, config.env.weights, config.augmentation)
     engine = make_engine(character, num_envs, str(motion.device), config.threads)
     return ImitationEnv(engine, sampler, config.env, encoder)

@@ -78,8 +78,13 @@ class Anchor:
 
 
 def _seams(motion: ReferenceMotion) -> Tensor:
-    """Frames after masked states that are not the frames that follow in their demonstration: after a missing frame of a
-    clip the same clip goes on.  [N] bool"""
-    clip, origin = motion.clip_of_row, motion.origin
-    same_clip, goes_on = clip == clip.roll(1), origin == origin.roll(1) + 1
-    return motion.valid & ~motion.valid.roll(1) & same_clip & ~goes_on & ~motion.demonstrated
+    """The first frame after each row of masked states that is not missing. A masked state repeats the frame before it,
+    and a frame that its clip lacks does not.  [N] bool"""
+    clip, origin, valid = motion.clip_of_row, motion.origin, motion.valid
+    row, same_clip = torch.arange(len(origin), device=motion.device), clip == clip.roll(1)
+
+    def last(mask: Tensor) -> Tensor:  # the last row up to here
+        return torch.where(mask, row, -1).cummax(0).values
+
+    waits = ~valid & same_clip & (origin == origin.roll(1))
+    return valid & same_clip & (last(waits) > last(valid).roll(1))

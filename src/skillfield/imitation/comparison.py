@@ -39,7 +39,7 @@ class Comparison:
         self._layout = engine.character.layout(engine.device)
         self._key = torch.tensor(engine.character.key_body_index, device=engine.device)
         self.num_offsets = 3 + 3 * len(engine.character.object_names)
-        self.anchor = Anchor(motion, self._layout, engine.num_envs, anywhere=config.p_carry > 0)
+        self.anchor = Anchor(motion, self._layout, engine.num_envs, anywhere=config.carries)
 
     def current(self) -> Kinematics:
         """The present state as it is compared.  [E]"""

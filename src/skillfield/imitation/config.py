@@ -36,8 +36,11 @@ class EnvConfig:
     last state has been seen before in the skill (a dribble, a hold) and nothing where it has not (a throw). With loop,
     episodes go on across the end of clips that come round, and the others are treated as with auto."""
     p_carry: float = 0.0
-    """Chance that a world is not reset when its episode is out of time or has lost its demonstration: the next one
-    begins in the state where this one ended, and follows the body alone if the objects were lost."""
+    """Chance that a world is not reset when its episode is out of time: the next one begins in the state where this one
+    ended."""
+    p_lost: float = 0.0
+    """The same chance when an episode has lost its demonstration; the next one follows the body alone if the objects
+    were lost."""
     history: HistoryKind = "none"
     """What the policy knows of the past: nothing, an embedding of it, all of it, or the reference time."""
     history_length: int = 60
@@ -47,5 +50,11 @@ class EnvConfig:
     from it, and whether it goes without its objects."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.p_carry <= 1.0:
-            raise ConfigError(f"env: p_carry is {self.p_carry}, a probability is between 0 and 1")
+        for name in ("p_carry", "p_lost"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ConfigError(f"env: {name} is {getattr(self, name)}, a probability is between 0 and 1")
+
+    @property
+    def carries(self) -> bool:
+        """Whether any world goes on where it is."""
+        return self.p_carry > 0 or self.p_lost > 0

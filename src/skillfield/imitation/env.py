@@ -211,8 +211,10 @@ class ImitationEnv:
         self._return += reward
         compared = scored & ~self.away  # with all of the demonstration: what is reported
         self.statistics.count(self.skill, reward, compared, terminated, terminated | truncated)
-        if self.config.p_carry:
-            self._carried.copy_(self._carries(truncated | (lost & ~self.away & self._has_objects)))
+        if self.config.carries:
+            able = truncated | (lost & ~self.away & self._has_objects)
+            earning = ~scored | (reward >= self.config.termination.lost_reward)
+            self._carried.copy_(able & self._carries(earning & ~lost & ~self.away))
             truncated = truncated & ~self._carried  # to the learner nothing has ended
         if self.config.masked == "mean":
             reward = self._fill_masked(reward, scored)
@@ -221,12 +223,15 @@ class ImitationEnv:
         continues = truncated & (self._goes_on[self.clip] | ~at_end)
         return _Outcome(reward, compared, trained, terminated, truncated, continues)
 
-    def _carries(self, able: Tensor) -> Tensor:
-        """Which of those whose episode is over begin the next one where they are.  [E] bool"""
+    def _carries(self, follows: Tensor) -> Tensor:
+        """Which would begin the next episode where they are if theirs were over.  [E] bool
+
+        follows: who has its demonstration, objects and all.  [E] bool
+        """
         clip, frame = self._onward()
         room = self.motion.length[clip] - 1 - frame
-        chosen = torch.rand(self.num_envs, device=self.device) < self.config.p_carry
-        return able & chosen & (room >= _CARRY_STEPS)
+        chance = self.config.p_lost + (self.config.p_carry - self.config.p_lost) * follows.float()
+        return (torch.rand(self.num_envs, device=self.device) < chance) & (room >= _CARRY_STEPS)
 
     def _onward(self) -> tuple[Tensor, Tensor]:
         """The clip and frame that the next episode of each environment would follow if it began here.  [E], [E]"""
@@ -234,7 +239,7 @@ class ImitationEnv:
 
     def _carry_on(self, ended: Tensor) -> None:
         """Set the clocks of the episodes that begin where others ended.  [E] bool"""
-        if not self.config.p_carry:
+        if not self.config.carries:
             return
         clip, frame = self._onward()
         row = self.motion.row(clip, frame)
@@ -298,10 +303,16 @@ class ImitationEnv:
 
     def snapshot(self) -> dict[str, Tensor]:
         """Everything needed to go on from here bit for bit."""
-        own = {name: getattr(self, name).clone() for name in _CLOCKS} | {"place": self._anchor.place.clone()}
+        own = {name: getattr(self, name).clone() for name in _CLOCKS}
+        own |= {"place": self._anchor.place.clone(), "length": self.motion.length.clone()}
         if self.history is not None:
             own["history"] = self.history.window()
         return own | self.engine.snapshot()
+
+    def can_restore(self, snapshot: dict[str, Tensor]) -> bool:
+        """Whether a snapshot's worlds follow the clips, tails and detours that there are."""
+        length = snapshot.get("length", self.motion.length)  # a version that did not write it knew no detours
+        return torch.equal(length.to(self.device), self.motion.length)
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         """Go on from a snapshot."""

@@ -119,8 +119,9 @@ def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
         for name, optimiser in _optimisers(ppo).items():
             _restore_optimiser(optimiser, _below(tensors, name))
         ppo.env.sampler.load_state_dict(_below(tensors, "sampler"))
-        if "observation" in tensors:
-            ppo.env.restore(_below(tensors, "env"))
+        worlds = _below(tensors, "env")
+        if "observation" in tensors and ppo.env.can_restore(worlds):  # others start anew
+            ppo.env.restore(worlds)
             ppo.observation = tensors["observation"].to(ppo.env.device)
         torch.set_rng_state(tensors["random_state"])
         if "cuda_random_state" in tensors and ppo.env.device.type == "cuda":

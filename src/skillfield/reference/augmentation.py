@@ -175,12 +175,15 @@ class AugmentedSampler(StartSampler):
 
     def state_dict(self) -> dict[str, Tensor]:
         drawn = {} if self._drawn is None else {f"drawn/{name}": value for name, value in vars(self._drawn).items()}
-        return {"mean_reward": self.adaptive.mean_reward[self.motion.demonstrated], **drawn}
+        mean_reward = self.adaptive.mean_reward[self.motion.demonstrated]
+        return {"mean_reward": mean_reward, "length": self.motion.length, **drawn}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.adaptive.load(state["mean_reward"])
         drawn = {name.removeprefix("drawn/"): value for name, value in state.items() if name.startswith("drawn/")}
         known = drawn.keys() == Starts.__dataclass_fields__.keys()  # an older version may have drawn other columns
+        length = state.get("length", self.motion.length)
+        known &= torch.equal(length.to(self.motion.device), self.motion.length)  # or for other clips
         self._drawn = Starts(**{name: value.to(self.motion.device) for name, value in drawn.items()}) if known else None
 
     @property

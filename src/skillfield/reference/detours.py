@@ -7,9 +7,12 @@ such a state first follows its own demonstration, as far as a state that some fr
 come masked states and that skill.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
+from skillfield.reference.augmentation import Augmentation
 from skillfield.reference.graph import canonical
 from skillfield.reference.kinematics import TrackingWeights
 from skillfield.reference.motion import Detour, ReferenceMotion, Tail
@@ -26,17 +29,16 @@ from skillfield.reference.states import StateKinematics
 
 __all__ = ["with_detours"]
 
-_MAX_MASKED = 10  # the paper's N_max: a gap that is over sooner is bridged by masked states
-
 
 @torch.no_grad()
 def with_detours(
-    motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights, steps: int
+    motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights, config: Augmentation, steps: int
 ) -> ReferenceMotion:
     """The same demonstrations, and detours from each to every other skill where it needs some.
 
     steps: frames of the wanted skill at the end of each.
     """
+    weights = weights.at_least(config.velocity, config.velocity)
     features = similarity_features(canonical(motion, states), weights, states.layout)
     skill_of_row, possible = motion.skill[motion.clip_of_row], motion.start_mask()
     detours = []
@@ -46,19 +48,19 @@ def with_detours(
             if int(motion.skill[clip]) == skill:
                 continue
             rows = motion.start[clip] + torch.arange(int(motion.length[clip]), device=motion.device)
-            exponent, best = similarity_exponent(features.rows(rows), features.rows(own)).min(dim=1)
+            best, exponent = earliest_best(similarity_exponent(features.rows(rows), features.rows(own)), config.margin)
             valid = motion.valid[rows]
             exponent = exponent.masked_fill(~valid, torch.inf)
-            for first, entries, last in _gaps(exponent, valid & motion.demonstrated[rows]):
+            for first, entries, last in _gaps(exponent, valid & motion.demonstrated[rows], config):
                 way = motion.frames(rows[first : last + 1])
-                masked = max(1, int(masked_states(exponent[last], _MAX_MASKED)))  # at least one: it tells the seam
+                masked = int(masked_states(exponent[last], config.max_masked).clamp_min(1))  # one tells the seam
                 onto = seam(motion, states.layout, way.rows([-1]), int(own[best[last]]), masked, steps)
                 name = f"{motion.names[clip]} from {first} to {motion.skills[skill]}"
                 detours.append(Detour(name, skill, Tail.joined([way, onto]), entries))
     return motion.with_detours(detours, states)
 
 
-def _gaps(exponent: Tensor, lived: Tensor) -> list[tuple[int, int, int]]:
+def _gaps(exponent: Tensor, lived: Tensor, config: Augmentation) -> list[tuple[int, int, int]]:
     """Where a clip has lived through states that nothing is like, for longer than masked states could bridge.
 
     exponent: -ln β of every frame, infinite where a frame is missing; lived: frames that were demonstrated and are not
@@ -66,14 +68,14 @@ def _gaps(exponent: Tensor, lived: Tensor) -> list[tuple[int, int, int]]:
     Gives the first frame of each gap, how many frames there are up to the last such state, and the frame that ends it:
     one that something is like, or, where none follows any more, the first that is nearly as alike as any after it.
     """
-    exponent, lived = exponent.cpu(), lived.cpu()
-    ends = torch.nonzero(exponent < STITCHABLE).squeeze(1).tolist()
-    while len(rest := exponent[ends[-1] + 1 if ends else 0 :]) and rest.min() < _MAX_MASKED * LOG_10:
+    exponent, lived, limit = exponent.cpu(), lived.cpu(), -math.log(config.threshold)
+    ends = torch.nonzero(exponent < min(STITCHABLE, limit)).squeeze(1).tolist()
+    while len(rest := exponent[ends[-1] + 1 if ends else 0 :]) and rest.min() < limit:
         ends.append(len(exponent) - len(rest) + int(earliest_best(rest, LOG_10)[0]))  # one masked state more
     gaps, first = [], 0
     for end in ends:
         states = torch.nonzero(lived[first:end]).squeeze(1).tolist()
-        if states and end - first >= _MAX_MASKED:
+        if states and states[-1] + 1 >= config.max_masked:
             gaps.append((first, states[-1] + 1, end))
         first = end + 1
     return gaps

@@ -33,14 +33,14 @@ _MAX_ROOT_ERROR = 0.05
 
 @dataclass(frozen=True)
 class Tail:
-    """Frames in a row: as demonstrated, or moved in the plane to follow a clip's last one."""
+    """Frames in a row: as demonstrated, or moved in the plane to follow others."""
 
     row: Tensor  # [n] which frames of the motion they are, or repeat
     qpos: Tensor  # [n, Q]
     qvel: Tensor  # [n, D]
     valid: Tensor  # [n] bool: False on masked states
 
-    def rows(self, rows: slice | list[int]) -> "Tail":
+    def rows(self, rows: list[int]) -> "Tail":
         """Some of them."""
         return Tail(self.row[rows], self.qpos[rows], self.qvel[rows], self.valid[rows])
 
@@ -102,7 +102,7 @@ class ReferenceMotion:
         self.qpos, self.qvel = rows(qpos), rows(qvel)  # [N, Q], [N, D]
         self.contact_pairs = rows([_contacts(clip) for clip in clips])  # [N, K]
         self.valid = torch.cat([torch.from_numpy(clip.valid) for clip in clips]).to(device)  # [N]
-        self.demonstrated = torch.ones_like(self.valid)  # [N] False on frames that only follow a clip
+        self.demonstrated = torch.ones_like(self.valid)  # [N] False on frames that follow a clip or are a detour's
         self.origin = torch.arange(len(self.valid), device=device)  # [N] the demonstrated frame that each is or repeats
         self.entry = torch.zeros_like(self.valid)  # [N] frames of a detour, where a state of another skill may begin
         self.length = torch.tensor(lengths, device=device)  # [C]
@@ -126,7 +126,7 @@ class ReferenceMotion:
 
     @property
     def num_clips(self) -> int:
-        """How many demonstrations there are."""
+        """How many clips there are, detours among them."""
         return len(self.names)
 
     def _number_rows(self) -> None:

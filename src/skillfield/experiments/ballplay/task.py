@@ -37,7 +37,7 @@ def ballplay() -> Task:
                 "shot": ShotRule(apex=_SHOT_APEX),
             },
         ),
-        env=EnvConfig(termination=Termination(lost_after=15), clip_end="loop", p_carry=0.7, insight=True),
+        env=EnvConfig(termination=Termination(lost_after=15), clip_end="loop", p_carry=0.7, p_lost=0.3, insight=True),
         augmentation=Augmentation(velocity=1.0, detours=True, p_external=0.5, p_away=0.1),
         encoder=EncoderConfig(channels=(64, 32, 16), stride=3, horizons=(1, 8, 16, 32), noise=0.01, drift=0.01),
         ppo=PPOConfig(
