@@ -16,6 +16,7 @@ from skillfield.cli.experiment import write_table
 from skillfield.cli.main import main
 from skillfield.clips import Clip, load_clips, save_clip, save_clips
 from skillfield.errors import ClipError
+from skillfield.evaluation import Evaluation
 from skillfield.evaluation.metrics import normalised_reward
 from skillfield.experiments.loading import load_run
 from skillfield.experiments.methods import METHODS
@@ -59,14 +60,33 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str | None, s
         trained[folder] = config
         return True
 
-    def evaluate(folder: Path, *_: Any, data: Path | None, **__: Any) -> None:
+    def evaluate(folder: Path, *_: Any, data: Path | None, **__: Any) -> Evaluation:
         config = trained[folder]
         seen.append((folder.name, config.method, config.data, str(data) if data else None))
-        write_json(folder / "evaluation.json", evaluation_of(starter().skills, 0.5).to_dict())
+        result = evaluation_of(starter().skills, 0.5)
+        write_json(folder / "evaluation.json", result.to_dict())
+        return result
 
     monkeypatch.setattr(module, "train_run", train_run)
     monkeypatch.setattr(module, "evaluate", evaluate)
     return seen
+
+
+@pytest.mark.parametrize(("given", "expected"), [((), (5_000_000, 200_000_000)), (("--samples", "7"), (7, 7))])
+def test_a_run_has_the_samples_that_its_task_needs(
+    given: tuple[str, ...], expected: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless it is told how many."""
+    asked: list[int | None] = []
+
+    def train_run(config: RunConfig, folder: Path, **_: Any) -> bool:
+        asked.append(config.budget.samples)
+        return False
+
+    monkeypatch.setattr(module, "train_run", train_run)
+    for name in ("starter", "ballplay"):
+        assert main(["experiment", "main", "--task", name, "--out", str(tmp_path), *given]) == 130
+    assert tuple(asked) == expected
 
 
 def farthest(clips: list[Clip], others: list[Clip]) -> float:
@@ -106,6 +126,7 @@ def test_a_noisy_row_trains_and_is_tested_for_real(tmp_path: Path, monkeypatch: 
     assert study(tmp_path, *rows) == 0
     samples = [json.loads(line)["samples"] for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert (samples[0], samples[-1]) == (128, 512)
+    assert (run / "transitions.png").stat().st_size > 1000
     assert samples == sorted(set(samples))  # a run that began anew would have its first update twice
     table = (tmp_path / "table.md").read_text()
     assert "| full@30mm | 1 |" in table

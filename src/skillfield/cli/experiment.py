@@ -21,6 +21,8 @@ from skillfield.experiments.tasks import task as find_task
 from skillfield.files import atomic_file, read_json, write_json
 from skillfield.learning.checkpoint import latest_checkpoint
 from skillfield.learning.training import Budget
+from skillfield.reporting.filmstrip import write_picture
+from skillfield.reporting.matrix import transition_matrix
 
 __all__ = ["RunExperiment", "collect", "table_markdown", "write_table"]
 
@@ -40,6 +42,8 @@ class RunExperiment:
     main: DeepMimic and SkillMimic, plain and with the paper's method. ablation: its parts. noise: sm and full, trained
     on and tested from clips whose objects were moved at random by up to 10, 20 and 30 mm along each axis.
 
+    The folder gets table.md and table.json, and each run's folder a picture of its transitions.
+
     What is done is skipped and what was interrupted goes on, so the same command finishes a table in several sittings.
     """
 
@@ -49,8 +53,8 @@ class RunExperiment:
     """Which task."""
     seeds: int = 3
     """Runs per row."""
-    samples: int = 5_000_000
-    """Training samples per run."""
+    samples: int | None = None
+    """Training samples per run; if not given, what the task needs: the starter 5 million, ballplay 200 million."""
     trials: int = 256
     """Test executions per skill."""
     transition_trials: int | None = None
@@ -81,16 +85,18 @@ class RunExperiment:
                 if not (folder / "evaluation.json").exists():
                     console.print(f"[bold]{label}[/bold], seed {seed}: {folder}")
                     data = self._clips(rows[label], task, out)
-                    if not self._train(rows[label].method, seed, folder, data):
+                    if not self._train(rows[label].method, seed, folder, data, task):
                         console.print("interrupted; the same command goes on from here")
                         return 130
-                    evaluate(
+                    result = evaluate(
                         folder,
                         self.trials,
                         transition_trials=self.transition_trials,
                         device=self.device,
                         data=data,
                     )
+                    if len(task.skills) > 1:
+                        write_picture(transition_matrix(result, folder), folder / "transitions.png")
                 write_table(out, chosen, self.task)
         console.print((out / "table.md").read_text())
         return 0
@@ -110,8 +116,8 @@ class RunExperiment:
         noisy_clips(task, self.data, row.noise_mm, folder)
         return folder
 
-    def _train(self, method: str, seed: int, folder: Path, data: Path | None) -> bool:
-        budget = Budget(samples=self.samples)
+    def _train(self, method: str, seed: int, folder: Path, data: Path | None, task: Task) -> bool:
+        budget = Budget(samples=self.samples or task.table_samples)
         try:
             latest_checkpoint(folder)
             config = load_config(folder)

@@ -39,6 +39,8 @@ class Task:
     num_envs: int = 2048
     minutes: float = 10.0
     """Default training budget."""
+    table_samples: int = 5_000_000
+    """Samples of a run in a table of methods."""
 
     @property
     def skills(self) -> tuple[str, ...]:
