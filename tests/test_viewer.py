@@ -17,12 +17,14 @@ from skillfield.cli.main import main
 from skillfield.clips import Clip
 from skillfield.errors import ConfigError, ViewerError
 from skillfield.imitation import ImitationEnv
+from skillfield.reference import ReferenceMotion
 from skillfield.viewer.clip_session import ClipSession
 from skillfield.viewer.keys import PAGE_KEYS, skill_keys
 from skillfield.viewer.loop import Loop
 from skillfield.viewer.opening import policy_session
 from skillfield.viewer.pacing import Pacer
 from skillfield.viewer.recording import film
+from skillfield.viewer.scenery import top_of
 from skillfield.viewer.serving import close_server, open_server
 from skillfield.viewer.session import Session
 from skillfield.viewer.stage import instances_of
@@ -361,3 +363,13 @@ def test_play_serves_and_says_where_and_how_fast(
     assert main(["play", "starter", "--port", "0", "--host", "0.0.0.0", "--seconds", "0.1"]) == 0
     assert "warning: everyone" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_the_camera_makes_room_for_what_is_thrown(make_clip: Callable[..., Clip], hand_character: Character) -> None:
+    """A ball that is thrown higher than the hand ever is decides, in one frame of one clip."""
+    low, high = make_clip(20), make_clip(20, name="swing", skill="swing")
+    ball = high.object_pos.copy()
+    ball[7, 0, 2] = 4.5
+    motion = ReferenceMotion([low, replace(high, object_pos=ball)], hand_character, ("sway", "swing"))
+    assert top_of(motion) == pytest.approx(4.5)
+    assert top_of(ReferenceMotion([low], hand_character, ("sway",))) < 3.0

@@ -27,7 +27,7 @@ class ClipPage:
         self._server, self._session = server, session
         self.loop = Loop(session, self.draw, self._tell)
         self._note, self._note_until, self._pictures = "", 0.0, 0
-        self._scenery = Scenery(server, max(1.0, 1.15 * session.height))
+        self._scenery = Scenery(server, session.motion)
         self._figure = Figure(server, session.character, "character")
         self._ghost = Figure(server, session.character, "ghost", ghost=True)
         self._build(title)

@@ -8,7 +8,6 @@ import torch
 from numpy.typing import NDArray
 
 from skillfield.characters import Character
-from skillfield.characters.kinematics import ForwardKinematics
 from skillfield.clips import CONTACT_PAIRS, Clip
 from skillfield.errors import ConfigError
 from skillfield.reference import Augmentation, ReferenceMotion, TrackingWeights
@@ -124,12 +123,6 @@ class ClipSession:
         """Where the character stands, roughly: height is of no concern.  [3]"""
         origin, _ = self._layout.plane_frame(torch.from_numpy(self.pose()))
         return np.array([*origin.tolist(), 0.0])
-
-    @property
-    def height(self) -> float:
-        """Of the character in the first frame, metres."""
-        pos, _ = ForwardKinematics(self.character.model, self.character.body_ids)(self.motion.qpos[:1])
-        return float(pos[..., 2].max())
 
     def contacts(self) -> dict[str, bool]:
         """What touches in this frame."""

@@ -38,7 +38,7 @@ class Page:
         self._server, self._session, self._films = server, session, films
         self.loop = Loop(session, self.draw, self._tell)
         self._note, self._note_until, self._pictures = "", 0.0, 0
-        self._scenery = Scenery(server, _height(session))
+        self._scenery = Scenery(server, session.motion)
         self._figure = Figure(server, session.character, "character")
         self._ghost = Figure(server, session.character, "ghost", ghost=True)
         self._film_thread: threading.Thread | None = None
@@ -240,8 +240,3 @@ class Page:
 def named(skill: str) -> str:
     """A skill as people would write it."""
     return skill.replace("_", " ").capitalize()
-
-
-def _height(session: Session) -> float:
-    """Of everything in the first frame."""
-    return max(1.0, float(session.root_position()[2]) * 1.6)

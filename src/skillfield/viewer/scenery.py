@@ -8,14 +8,16 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from skillfield.reference import ReferenceMotion
 from skillfield.viewer.loop import PAGE_HZ
 
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["Scenery"]
+__all__ = ["Scenery", "top_of"]
 
 _TILE = 1.0  # metres; the floor looks the same after each
 _CALM = 0.25  # seconds in which two thirds of the way to the character are made up for
@@ -27,11 +29,18 @@ _FIELD_OF_VIEW = math.radians(42.0)
 Array = NDArray[np.float64]
 
 
+def top_of(motion: ReferenceMotion) -> float:
+    """The highest place that a body or an object comes to in a demonstration, metres."""
+    shown = motion.kinematics(torch.arange(len(motion.qpos), device=motion.device))
+    return max(float(points[..., 2].max()) for points in (shown.key_pos_w, shown.object_pos_w) if points.numel())
+
+
 class Scenery:
     """The surroundings, and where they are shifted to."""
 
-    def __init__(self, server: "viser.ViserServer", height: float) -> None:
-        """height: of what is looked at, metres."""
+    def __init__(self, server: "viser.ViserServer", motion: ReferenceMotion) -> None:
+        """motion: what will be looked at; the camera stands as far off as it takes to see all of it."""
+        height = max(1.0, top_of(motion))
         server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(214, 106, 30))
         # One sun and a sky of our own: viser's draw three maps of shadows per picture, too many without a good GPU.
         server.scene.configure_default_lights(enabled=False)
