@@ -65,8 +65,9 @@ def _gaps(exponent: Tensor, lived: Tensor, config: Augmentation) -> list[tuple[i
 
     exponent: -ln β of every frame, infinite where a frame is missing; lived: frames that were demonstrated and are not
     missing.  [T] each
-    Gives the first frame of each gap, how many frames there are up to the last such state, and the frame that ends it:
-    one that something is like, or, where none follows any more, the first that is nearly as alike as any after it.
+    Gives the first frame of each gap, how many frames there are up to the last such state, and the frame to join from.
+    A gap ends with a frame that something is like, or, where none follows any more, with the first that is nearly as
+    alike as any after it. If one of the next few is clearly more alike, that one joins.
     """
     exponent, lived, limit = exponent.cpu(), lived.cpu(), -math.log(config.threshold)
     ends = torch.nonzero(exponent < min(STITCHABLE, limit)).squeeze(1).tolist()
@@ -76,6 +77,7 @@ def _gaps(exponent: Tensor, lived: Tensor, config: Augmentation) -> list[tuple[i
     for end in ends:
         states = torch.nonzero(lived[first:end]).squeeze(1).tolist()
         if states and states[-1] + 1 >= config.max_masked:
-            gaps.append((first, states[-1] + 1, end))
+            better, _ = earliest_best(exponent[end : end + config.max_masked], LOG_10 / 2)
+            gaps.append((first, states[-1] + 1, end + int(better)))
         first = end + 1
     return gaps
