@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from skillfield.api import load_networks
 from skillfield.experiments.courtside import courtside
-from skillfield.experiments.run import build_env, build_motion, load_config, preset
+from skillfield.experiments.run import build_motion, build_sampler, load_config, preset
 from skillfield.experiments.tasks import starter
 from skillfield.imitation.history import History
 from skillfield.learning.checkpoint import latest_checkpoint
@@ -130,17 +130,14 @@ def draw_detour(source: str = "courtside_shot_1", skill: str = "dribble_left", b
     config, task = preset("courtside", "full"), courtside()
     character = task.character()
     motion = build_motion(task, character)
-    plain = AugmentedSampler(motion, character, config.env.weights, replace(config.augmentation, detours=False))
-    env = build_env(replace(config, env=replace(config.env, history="none")), motion, character, 1, None)
-    shown = env.motion.names.index(source)
-    frames = torch.arange(int(motion.length[motion.names.index(source)]))
+    plain = replace(config, augmentation=replace(config.augmentation, detours=False))
+    samplers = [build_sampler(which, motion, character) for which in (plain, config)]
+    shown = motion.names.index(source)
+    frames = torch.arange(int(motion.length[shown]))
     figure, axes = plt.subplots(figsize=(7, 3))
-    axes.plot(frames / 60, _ball_height(env.motion, env.motion.start[shown] + frames), color="#9aa0ad", lw=4)
-    for sampler, style, label in (
-        (plain, {"color": INK, "ls": "--"}, "the edge alone"),
-        (env.sampler, {"color": ACCENT}, "with a detour"),
-    ):
-        assert isinstance(sampler, AugmentedSampler)
+    axes.plot(frames / 60, _ball_height(motion, motion.start[shown] + frames), color="#9aa0ad", lw=4)
+    styles = ({"color": INK, "ls": "--", "label": "the edge alone"}, {"color": ACCENT, "label": "with a detour"})
+    for sampler, style in zip(samplers, styles, strict=True):
         reference, graph = sampler.motion, sampler.graph
         assert graph is not None
         first, last = graph.skill_start[task.skills.index(skill) :][:2].tolist()
@@ -152,8 +149,8 @@ def draw_detour(source: str = "courtside_shot_1", skill: str = "dribble_left", b
         waits = int(masked_states(graph.exponent[edge], sampler.config.max_masked))
         time, height = begins + 1 + waits + torch.arange(len(rows)), _ball_height(reference, rows)
         height[~reference.valid[rows]] = torch.nan
-        axes.plot(time / 60, height, lw=1.6, label=label, **style)
-    start = _ball_height(env.motion, env.motion.start[shown] + torch.tensor([begins]))
+        axes.plot(time / 60, height, lw=1.6, **style)
+    start = _ball_height(motion, motion.start[shown] + torch.tensor([begins]))
     axes.plot([begins / 60], start, "o", color=ACCENT)
     axes.set(xlabel="time (s)", ylabel="ball height (m)", xlim=(1, 4.6))
     axes.legend(frameon=False)

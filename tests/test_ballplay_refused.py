@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from damage import damaged
 from dancing import NAME, MakeTable
 from skillfield.characters import humanoid
 from skillfield.cli.main import main
@@ -186,12 +187,8 @@ def test_raw_recordings_as_data_are_to_be_imported_first(
 def test_no_damaged_byte_escapes_as_another_error(make_table: MakeTable, write: Callable[..., Path]) -> None:
     """Whatever bytes are overwritten, a recording is read or refused with a ClipError."""
     path = write(make_table(4))
-    whole, random = path.read_bytes(), np.random.default_rng(0)
-    for _ in range(60):
-        damaged = bytearray(whole)
-        for place in random.integers(0, len(whole), size=4):
-            damaged[place] = random.integers(256)
-        path.write_bytes(damaged)
+    for broken in damaged(path.read_bytes(), times=60, places=4):
+        path.write_bytes(broken)
         with suppress(ClipError):
             read_recording(path)
 

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pytest
 
+from damage import damaged
 from skillfield.clips import CONTACT_PAIRS, Clip, load_clip, load_clips, save_clip, save_clips
 from skillfield.errors import ClipError
 
@@ -133,13 +134,8 @@ def test_a_truncated_file_is_refused(stored: Path, share: float) -> None:
 
 def test_no_damaged_byte_escapes_as_another_error(stored: Path) -> None:
     """Whatever bytes of a file are overwritten, it loads or raises a ClipError."""
-    whole = stored.read_bytes()
-    random = np.random.default_rng(0)
-    for _ in range(400):
-        damaged = bytearray(whole)
-        for place in random.integers(0, len(whole), size=3):
-            damaged[place] = random.integers(256)
-        stored.write_bytes(damaged)
+    for broken in damaged(stored.read_bytes(), times=400, places=3):
+        stored.write_bytes(broken)
         with suppress(ClipError):
             load_clip(stored)
 

@@ -107,16 +107,21 @@ def build_motion(
     return ReferenceMotion(task_clips(chosen, Path(data) if data else None), character, chosen.skills, device)
 
 
-def build_env(
-    config: RunConfig, motion: ReferenceMotion, character: Character, num_envs: int, encoder: HistoryEncoder | None
-) -> ImitationEnv:
-    """An environment of a run, with any number of worlds, on the device of its demonstrations."""
+def build_sampler(config: RunConfig, motion: ReferenceMotion, character: Character) -> AugmentedSampler:
+    """Where episodes of a run start, and what they follow: demonstrations, what comes after them, and detours."""
     states, weights, steps = StateKinematics(character, motion.device), config.env.weights, config.env.episode_length
     if config.env.clip_end == "loop":
         motion = looped(motion, states, weights, steps)
     if config.augmentation.stitch and config.augmentation.detours:
         motion = with_detours(motion, states, weights, config.augmentation, steps)
-    sampler = AugmentedSampler(motion, character, config.env.weights, config.augmentation)
+    return AugmentedSampler(motion, character, weights, config.augmentation)
+
+
+def build_env(
+    config: RunConfig, motion: ReferenceMotion, character: Character, num_envs: int, encoder: HistoryEncoder | None
+) -> ImitationEnv:
+    """An environment of a run, with any number of worlds, on the device of its demonstrations."""
+    sampler = build_sampler(config, motion, character)
     engine = make_engine(character, num_envs, str(motion.device), config.threads)
     return ImitationEnv(engine, sampler, config.env, encoder)
 

@@ -4,6 +4,7 @@ With every switch off this is reference state initialisation: a skill, a clip an
 Shape letters: n episodes, Q, D as in MuJoCo.
 """
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -78,6 +79,11 @@ class Augmentation:
         if not 0.0 < self.threshold < 1.0:
             raise ConfigError(f"augmentation: threshold is {self.threshold}, a similarity is between 0 and 1")
 
+    @property
+    def limit(self) -> float:
+        """-ln τ."""
+        return -math.log(self.threshold)
+
 
 class AugmentedSampler(StartSampler):
     """Algorithm 1, for n episodes at once."""
@@ -137,7 +143,7 @@ class AugmentedSampler(StartSampler):
                 near_qpos, near_qvel = neighbour(qpos[chosen], qvel[chosen], config.box, self.states.layout)
                 if self.field is not None:
                     near_frame, near_exponent = self.field.connect(near_qpos, near_qvel, clip[chosen])
-                    kept = near_exponent < self._limit
+                    kept = near_exponent < config.limit
                     chosen, near_qpos, near_qvel = chosen[kept], near_qpos[kept], near_qvel[kept]
                     frame[chosen], exponent[chosen] = near_frame[kept], near_exponent[kept]
                     # its past is that of the frame it follows, so that memory and reference clock agree
@@ -185,10 +191,6 @@ class AugmentedSampler(StartSampler):
         length = state.get("length", self.motion.length)
         known &= torch.equal(length.to(self.motion.device), self.motion.length)  # or for other clips
         self._drawn = Starts(**{name: value.to(self.motion.device) for name, value in drawn.items()}) if known else None
-
-    @property
-    def _limit(self) -> float:
-        return -torch.log(torch.tensor(self.config.threshold)).item()
 
     def _build_graph(self, weights: TrackingWeights) -> StitchedGraph | None:
         if len(self.motion.skill.unique()) < 2:

@@ -7,8 +7,6 @@ such a state first follows its own demonstration, as far as a state that some fr
 come masked states and that skill.
 """
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -21,7 +19,6 @@ from skillfield.reference.similarity import (
     LOG_10,
     STITCHABLE,
     earliest_best,
-    masked_states,
     similarity_exponent,
     similarity_features,
 )
@@ -53,8 +50,8 @@ def with_detours(
             exponent = exponent.masked_fill(~valid, torch.inf)
             for first, entries, last in _gaps(exponent, valid & motion.demonstrated[rows], config):
                 way = motion.frames(rows[first : last + 1])
-                masked = int(masked_states(exponent[last], config.max_masked).clamp_min(1))  # one tells the seam
-                onto = seam(motion, states.layout, way.rows([-1]), int(own[best[last]]), masked, steps)
+                similar = int(own[best[last]])
+                onto = seam(motion, states.layout, way.rows([-1]), similar, exponent[last], config.max_masked, steps)
                 name = f"{motion.names[clip]} from {first} to {motion.skills[skill]}"
                 detours.append(Detour(name, skill, Tail.joined([way, onto]), entries))
     return motion.with_detours(detours, states)
@@ -69,9 +66,9 @@ def _gaps(exponent: Tensor, lived: Tensor, config: Augmentation) -> list[tuple[i
     A gap ends with a frame that something is like, or, where none follows any more, with the first that is nearly as
     alike as any after it. If one of the next few is clearly more alike, that one joins.
     """
-    exponent, lived, limit = exponent.cpu(), lived.cpu(), -math.log(config.threshold)
-    ends = torch.nonzero(exponent < min(STITCHABLE, limit)).squeeze(1).tolist()
-    while len(rest := exponent[ends[-1] + 1 if ends else 0 :]) and rest.min() < limit:
+    exponent, lived = exponent.cpu(), lived.cpu()
+    ends = torch.nonzero(exponent < min(STITCHABLE, config.limit)).squeeze(1).tolist()
+    while len(rest := exponent[ends[-1] + 1 if ends else 0 :]) and rest.min() < config.limit:
         ends.append(len(exponent) - len(rest) + int(earliest_best(rest, LOG_10)[0]))  # one masked state more
     gaps, first = [], 0
     for end in ends:

@@ -10,14 +10,14 @@ from torch import Tensor
 from skillfield.reference.graph import canonical
 from skillfield.reference.kinematics import TrackingWeights
 from skillfield.reference.motion import ReferenceMotion
-from skillfield.reference.similarity import similarity_exponent, similarity_features
+from skillfield.reference.similarity import LOG_10, similarity_exponent, similarity_features
 from skillfield.reference.states import StateKinematics
 
 __all__ = ["return_exponent", "returns"]
 
 _APART = 10  # frames: a state is always like the ones just before it
 _VELOCITY = 0.1  # the least weight of velocities: a ball that falls has not returned to where it rose
-_ALIKE = 2.302585092994046
+_ALIKE = LOG_10
 """-ln β under which the last state counts as seen before: β > 0.1, which one masked state would bridge. The starter's
 clips have 0.02 to 0.05 and the toss 2.8; BallPlay-M's dribbles 0.9 to 1.6, the layup 1.2, the shot 2.9."""
 

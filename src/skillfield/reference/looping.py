@@ -16,7 +16,7 @@ from skillfield.reference.graph import canonical
 from skillfield.reference.kinematics import TrackingWeights
 from skillfield.reference.motion import ReferenceMotion, Tail
 from skillfield.reference.seams import seam
-from skillfield.reference.similarity import STITCHABLE, masked_states, similarity_exponent, similarity_features
+from skillfield.reference.similarity import STITCHABLE, similarity_exponent, similarity_features
 from skillfield.reference.states import StateKinematics
 
 __all__ = ["looped"]
@@ -56,18 +56,18 @@ class _Loops:
         end = motion.frames((motion.start[clip] + motion.length[clip] - 1).reshape(1))
         parts, length = [end.rows([])], 0
         while length < steps and (found := self._next(clip, skill)):
-            similar, masked = found
-            parts.append(seam(motion, self.states.layout, end, similar, masked))
+            similar, exponent = found
+            parts.append(seam(motion, self.states.layout, end, similar, exponent))
             length += len(parts[-1].row)
             clip, end = int(motion.clip_of_row[similar]), parts[-1].rows([-1])
         return Tail.joined(parts)
 
-    def _next(self, clip: int, skill: int) -> tuple[int, int] | None:
-        """The frame that follows a clip's end, its own skill's if any is alike, and the masked states before it."""
+    def _next(self, clip: int, skill: int) -> tuple[int, Tensor] | None:
+        """The frame that follows a clip's end, its own skill's if any is alike, and -ln β of the two."""
         own = self.motion.skill[self.motion.clip_of_row] == skill
         away = int(self.motion.skill[clip]) != skill  # a way round through a third skill would be another skill
         for frames in (own,) if away else (own, ~own):
             value, row = self.exponent[clip].masked_fill(~frames, torch.inf).min(dim=0)
             if value < STITCHABLE:
-                return int(row), max(1, int(masked_states(value.reshape(1), 10)))  # at least one: it tells the seam
+                return int(row), value
         return None

@@ -20,7 +20,7 @@ _SHOT_APEX = 2.94
 
 
 def ballplay() -> Task:
-    """Fingers fused, thousands of worlds, large batches: the settings of the run that passed the paper."""
+    """Fingers fused, thousands of worlds, large batches: as in the run that passed the paper, and changes since."""
     return Task(
         name="ballplay",
         summary="a humanoid and a basketball: three dribbles, layup, shot, from motion capture (GPU, an hour)",
