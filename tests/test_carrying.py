@@ -38,6 +38,11 @@ def carrying(make_env: MakeEnv, clip: Clip, num_envs: int, by_mask: bool, **conf
     return env
 
 
+def has_lived(env: ImitationEnv) -> None:
+    """These are not the first episodes in their worlds."""
+    env._lived.fill_(True)
+
+
 @BY
 def test_who_is_out_of_time_goes_on(make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool) -> None:
     """To the learner nothing has ended; the clock begins anew at the frame that was reached, and the world stays."""
@@ -63,6 +68,7 @@ def test_who_has_lost_its_object_goes_on_without_it(
     env = carrying(make_env, make_clip(100), 2, by_mask, termination=Termination(None, lost_after=4))
     pose_beside(env, ball=[(5.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
     begin(env, [0, 0], [5, 5])
+    has_lived(env)
     for _ in range(3):
         assert not env.step(idle(env)).terminated.any()
     result = env.step(idle(env))
@@ -114,6 +120,7 @@ def test_who_has_moved_with_its_object_keeps_it(
     env = carrying(make_env, make_clip(100), 1, by_mask, termination=Termination(None, lost_after=4))
     pose_beside(env, hand=(1.5, 0.0, 0.0), ball=[(1.5, 0.0, 0.0)])
     begin(env, [0], [5])
+    has_lived(env)
     for _ in range(4):
         result = env.step(idle(env))
     assert result.terminated.tolist() == [True]
@@ -134,6 +141,7 @@ def test_a_life_without_the_object_goes_on_without_it(
     env.sampler = sampler
     pose_beside(env, ball=[(5.0, 0.0, 0.0)])
     begin(env, [0], [5], away=[True])
+    has_lived(env)
     env._silent[:] = 3
     for _ in range(20):
         result = env.step(idle(env))
@@ -235,9 +243,41 @@ def test_who_has_lost_something_goes_on_by_another_chance(
             env = carrying(make_env, make_clip(100), 1, by_mask, p_carry=carry, p_lost=other, termination=rule)
             pose_beside(env, ball=[(beside, 0.0, 0.0)])
             begin(env, [0], [5], away=[bool(away)])
+            has_lived(env)
             for _ in range(steps):
                 env.step(idle(env))
             assert bool(env._carried) == ((carry if beside == 0.0 else other) == 1.0)
+
+
+@BY
+def test_only_who_has_gone_on_before_goes_on_without_its_object(
+    make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool
+) -> None:
+    """Whoever loses it in the first episode after a start begins anew, and so does one that started without it; in a
+    later episode it goes on. A new start is a first episode again."""
+    env = carrying(make_env, make_clip(100), 3, by_mask, termination=Termination(None, lost_after=4))
+    begin(env, [0, 0, 0], [5, 5, 5], away=[False, False, True])
+    pose_beside(env, ball=[(5.0, 0.0, 0.0), (0.0, 0.0, 0.0), (5.0, 0.0, 0.0)])
+    for _ in range(4):
+        result = env.step(idle(env))
+    assert result.terminated.tolist() == [True, False, False]
+    assert not env._carried.any()
+    for _ in range(6):
+        result = env.step(idle(env))
+    assert env._carried.tolist()[1:] == [True, False]
+    assert result.truncated.tolist() == [False, False, True]
+    pose_beside(env, ball=[(0.0, 0.0, 0.0), (5.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
+    for _ in range(4):
+        result = env.step(idle(env))
+    assert result.terminated.tolist() == [False, True, False]
+    assert env._carried.tolist()[1]
+    assert env.away.tolist() == [False, True, False]
+    begin(env, [0, 0, 0], [5, 5, 5])
+    pose_beside(env, ball=[(0.0, 0.0, 0.0), (5.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
+    for _ in range(4):
+        result = env.step(idle(env))
+    assert result.terminated.tolist() == [False, True, False]
+    assert not env._carried.any()
 
 
 @BY

@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_mod
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.normalisation import RunningNormaliser, ValueScale
 from skillfield.learning.ppo import PPO, PPOConfig
-from skillfield.learning.rollout import advantages, clipped_objective, normalised_within
+from skillfield.learning.rollout import Rollout, advantages, clipped_objective, normalised_within
 from skillfield.learning.training import Budget, TrainingStatus, train_loop
 
 SKILLS = starter().skills
@@ -29,6 +30,7 @@ class PointEnv:
 
     observation_size, num_actions, num_envs, num_skills = 1, 1, 256, 1
     skill = torch.zeros(256, dtype=torch.long)
+    away = torch.zeros(256, dtype=torch.bool)
     device = torch.device("cpu")
     config = EnvConfig()
     sampling_seconds = 0.0
@@ -58,6 +60,71 @@ def test_advantages_are_normalised_within_their_skill() -> None:
     values, group = torch.tensor([1.0, 3.0, 10.0, 30.0, 20.0, 7.0]), torch.tensor([0, 0, 1, 1, 1, 3])
     expected = torch.tensor([-(0.5**0.5), 0.5**0.5, -1.0, 1.0, 0.0, 0.0])
     torch.testing.assert_close(normalised_within(values, group, 4), expected)
+
+
+def test_steps_without_objects_are_a_kind_of_their_own() -> None:
+    """So a life without the ball that earns a hundred times as much leaves those with it their advantages; without
+    `by_skill` all are of one kind."""
+    rollout = SimpleNamespace(skill=torch.tensor([[0, 1, 0, 1]]), away=torch.tensor([[False, False, True, True]]))
+    assert Rollout.kind(rollout, True).tolist() == [[0, 2, 1, 3]]  # type: ignore[arg-type]
+    assert Rollout.kind(rollout, False).tolist() == [[0, 0, 0, 0]]  # type: ignore[arg-type]
+
+
+def test_a_learner_normalises_advantages_kind_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rewards a hundred times as large without objects change nothing in the advantages of the rest."""
+
+    class Half(PointEnv):
+        """Every other world is without objects, and earns more."""
+
+        factor = 1.0
+        away = torch.arange(256) % 2 == 1
+
+        def step(self, action: Tensor) -> StepResult:
+            result = super().step(action)
+            more = torch.where(self.away, self.factor * result.reward, result.reward)
+            return replace(result, reward=more, scored=~self.away)
+
+    learned = []
+    for by_skill, factor in ((True, 1.0), (True, 100.0), (False, 100.0)):
+        torch.manual_seed(0)
+        env = Half()
+        env.factor = factor
+        config = PPOConfig(hidden=(8,), horizon=4, minibatch=64, epochs=1, by_skill=by_skill)
+        learner = PPO(env, ActorCritic(1, 1, (8,)), config)  # type: ignore[arg-type]
+        monkeypatch.setattr(learner.model, "value", lambda seen, insight: torch.zeros(seen.shape[:-1]))
+        figures = learner.update(0.0)
+        assert (figures["away"], figures["earning"]) == (0.5, 0.5)  # the rest earns something, and is not scored
+        assert learner._lesson is not None
+        learned.append(learner._lesson.advantage.reshape(4, -1)[:, ::2].clone())
+    torch.testing.assert_close(learned[0], learned[1])
+    assert learned[2].std() < 0.1 * learned[0].std()
+
+
+def test_what_is_seen_without_objects_does_not_count_for_the_normaliser() -> None:
+    """An object far away in half of the worlds would make every near one look the same; those are cut off instead."""
+
+    class Far(PointEnv):
+        """Every other point is out of reach, a thousand times as far away."""
+
+        away = torch.arange(256) % 2 == 1
+
+        def step(self, action: Tensor) -> StepResult:
+            result = super().step(action)
+            return replace(result, observation=torch.where(self.away[:, None], 1000.0, result.observation))
+
+    env = Far()
+    learner = PPO(env, ActorCritic(1, 1, (8,)), PPOConfig(hidden=(8,), horizon=4, minibatch=64, epochs=1))  # type: ignore[arg-type]
+    torch.manual_seed(0)
+    learner.collect(env.reset(), 0.1)
+    normaliser = learner.model.normaliser
+    assert int(normaliser.count) == 4 * 128
+    assert float(normaliser.variance.sqrt()) < 3.0
+    assert normaliser(torch.tensor([[1000.0]])).tolist() == [[5.0]]
+    before = normaliser.variance.clone()
+    env.away = torch.ones(256, dtype=torch.bool)  # nobody has an object
+    learner.collect(env.reset(), 0.1)
+    assert int(normaliser.count) == 4 * 128
+    assert torch.equal(normaliser.variance, before)
 
 
 def small_run(**changes: object) -> RunConfig:

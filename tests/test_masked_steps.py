@@ -112,6 +112,7 @@ def rollout_with_masks() -> Rollout:
         "bootstrap": torch.zeros(6, 8),
         "cut": torch.zeros(6, 8, dtype=torch.bool),
         "skill": torch.zeros(6, 8, dtype=torch.long),
+        "away": torch.zeros(6, 8, dtype=torch.bool),
         "last_observation": torch.randn(8, 3),
         "last_insight": torch.zeros(8, 0),
     }

@@ -92,11 +92,27 @@ def test_the_tables_of_the_paper_have_their_rows() -> None:
     assert parts["sm+nsi"] == parts["dm+nsi"] == (True, False, False, False, "none")
     assert parts["sm+stg+stf"] == (False, True, True, False, "none")
     assert parts["sm+stg+stf+ats"] == (False, True, True, True, "none")
-    assert parts["full"] == parts["dm+full"] == (False, True, True, True, "encoder")
+    assert parts["full"] == parts["dm+full"] == parts["full-own"] == (False, True, True, True, "encoder")
+    assert parts["sm+own"] == parts["sm"]
+    assert {name for name, row in METHODS.items() if row.own} == {"full", "dm+full", "sm+own"}
     assert (parts["sm+t"][4], parts["sm+hs"][4]) == ("time", "stacked")
     assert {name for name, row in METHODS.items() if row.reward == "dm"} == {"dm", "dm+nsi", "dm+full"}
     with pytest.raises(ConfigError, match="unknown method 'amp'; known: sm, sm\\+nsi"):
         method("amp")
+
+
+def test_a_method_without_states_of_its_own_starts_on_demonstrations_alone() -> None:
+    """Whatever the task asks for; everything else is the same as with them."""
+    chosen = task_named("ballplay")
+    chosen = replace(chosen, env=replace(chosen.env, p_carry=0.7, p_lost=0.3))
+    chosen = replace(chosen, augmentation=replace(chosen.augmentation, p_away=0.1))
+    for plain, own in (("sm", "sm+own"), ("full-own", "full")):
+        without, with_them = preset(chosen, plain), preset(chosen, own)
+        assert (without.env.p_carry, without.env.p_lost, without.augmentation.p_away) == (0, 0, 0)
+        assert (with_them.env.p_carry, with_them.env.p_lost, with_them.augmentation.p_away) == (0.7, 0.3, 0.1)
+        there = replace(without.env, p_carry=0.7, p_lost=0.3)
+        away = replace(without.augmentation, p_away=0.1)
+        assert replace(without, method=own, env=there, augmentation=away) == with_them
 
 
 def test_parts_that_are_off_cost_nothing() -> None:
@@ -244,6 +260,7 @@ def idle_rollout(model: ActorCritic) -> Rollout:
         "bootstrap": torch.zeros(4, 16),
         "cut": torch.zeros(4, 16, dtype=torch.bool),
         "skill": torch.zeros(4, 16, dtype=torch.long),
+        "away": ~yes,
         "last_observation": torch.zeros(16, 1),
         "last_insight": torch.zeros(16, 0),
     }

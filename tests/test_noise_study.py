@@ -200,7 +200,7 @@ def test_noisy_clips_are_made_once_and_never_mixed_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nose"], "unknown experiment 'nose'; known: main, ablation, noise"),
+        (["nose"], "unknown experiment 'nose'; known: main, ablation, own, noise"),
         (["noise", "--methods", "sm"], "experiment 'noise' has no rows ['sm']; it has ['sm@10mm', 'full@10mm'"),
         (["main", "--methods", "sm@10mm"], "experiment 'main' has no rows ['sm@10mm']"),
         (["noise", "--task", "golf"], "unknown task 'golf'"),

@@ -39,8 +39,9 @@ tested from the states of these same clips.
 class RunExperiment:
     """Run a table of the paper: every row at equal samples with several seeds, then the table and its checks.
 
-    main: DeepMimic and SkillMimic, plain and with the paper's method. ablation: its parts. noise: sm and full, trained
-    on and tested from clips whose objects were moved at random by up to 10, 20 and 30 mm along each axis.
+    main: DeepMimic and SkillMimic, plain and with the paper's method. ablation: its parts. own: what starts in states
+    of the policy's own, which the paper does not have, bring to sm and to full. noise: sm and full, trained on and
+    tested from clips whose objects were moved at random by up to 10, 20 and 30 mm along each axis.
 
     The folder gets table.md and table.json, and each run's folder a picture of its transitions.
 
@@ -48,7 +49,7 @@ class RunExperiment:
     """
 
     name: Annotated[str, tyro.conf.Positional] = "ablation"
-    """main, ablation or noise."""
+    """main, ablation, own or noise."""
     task: str = "starter"
     """Which task."""
     seeds: int = 3

@@ -27,6 +27,9 @@ class Method:
     """Adaptive trajectory sampling."""
     history: HistoryKind = "none"
     """What the policy knows of the past."""
+    own: bool = False
+    """States of the policy's own, as far as the task asks for them: episodes that begin where another one ended, and
+    without the object. Not in the paper."""
     exploration: Literal["fixed", "learned"] = "fixed"
     """Fixed σ, or a learned one whose entropy is first raised and then annealed (IAE)."""
 
@@ -41,14 +44,23 @@ METHODS: dict[str, Method] = {
     "sm+stg+stf": Method("… both", stg=True, stf=True),
     "sm+stg+stf+ats": Method("… and hard ones more often", stg=True, stf=True, ats=True),
     "full": Method(
-        "the paper's method: STG, STF, ATS and the history encoder", stg=True, stf=True, ats=True, history="encoder"
+        "the paper's method: STG, STF, ATS and the history encoder; and states of the policy's own",
+        stg=True,
+        stf=True,
+        ats=True,
+        history="encoder",
+        own=True,
     ),
+    "full-own": Method("… without the last, as in the paper", stg=True, stf=True, ats=True, history="encoder"),
+    "sm+own": Method("SkillMimic with states of the policy's own", own=True),
     "sm+t": Method("SkillMimic with the reference time as a condition", history="time"),
     "sm+hs": Method("SkillMimic with the whole past second stacked", history="stacked"),
     "sm+iae": Method("SkillMimic with a learned σ, its entropy raised and annealed", exploration="learned"),
     "dm": Method("DeepMimic: the additive reward, blind to contacts and relative motion", reward="dm"),
     "dm+nsi": Method("… with neighbourhood starts", reward="dm", nsi=True),
-    "dm+full": Method("… with STG, STF, ATS and HE", reward="dm", stg=True, stf=True, ats=True, history="encoder"),
+    "dm+full": Method(
+        "… with all that full has", reward="dm", stg=True, stf=True, ats=True, history="encoder", own=True
+    ),
 }
 
 

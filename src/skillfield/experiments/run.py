@@ -70,15 +70,18 @@ def preset(of: str | Task, method_name: str = "sm") -> RunConfig:
     """The settings that train a task well."""
     chosen = task(of) if isinstance(of, str) else of
     switches = method(method_name)
+    env, augmentation = chosen.env, chosen.augmentation
+    if not switches.own:
+        env, augmentation = replace(env, p_carry=0.0, p_lost=0.0), replace(augmentation, p_away=0.0)
     return RunConfig(
         task=chosen.name,
         method=method_name,
         num_envs=chosen.num_envs,
         device=chosen.device,
         budget=Budget(minutes=chosen.minutes),
-        env=replace(chosen.env, reward=switches.reward, history=switches.history),
+        env=replace(env, reward=switches.reward, history=switches.history),
         augmentation=replace(
-            chosen.augmentation,
+            augmentation,
             neighbourhood=switches.nsi or switches.stf,
             connect=switches.stf,
             stitch=switches.stg,

@@ -122,6 +122,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             )
         },
     ),
+    "own": Experiment(
+        "own",
+        "what states of the policy's own bring to both (nothing where the task asks for none, as the starter)",
+        tuple(map(Row, ("sm", "sm+own", "full-own", "full"))),
+        {},
+    ),
     "noise": Experiment(
         "noise",
         "plain SkillMimic and the full method, from clips whose objects were moved at random",

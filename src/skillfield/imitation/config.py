@@ -39,8 +39,8 @@ class EnvConfig:
     """Chance that a world is not reset when its episode is out of time: the next one begins in the state where this one
     ended."""
     p_lost: float = 0.0
-    """The same chance when an episode has lost its demonstration; the next one follows the body alone if the objects
-    were lost."""
+    """The same chance when an episode has lost its demonstration, or was without its objects anyhow; only for worlds
+    that have gone on before. The next episode follows the body alone if the objects were lost."""
     history: HistoryKind = "none"
     """What the policy knows of the past: nothing, an embedding of it, all of it, or the reference time."""
     history_length: int = 60

@@ -33,7 +33,7 @@ _CARRY_STEPS = 30
 
 _INSIGHT = 4  # numbers that the critic is told, beside offsets
 
-_CLOCKS = ("clip", "frame", "masked", "progress", "away", "_limit", "_return", "_silent")
+_CLOCKS = ("clip", "frame", "masked", "progress", "away", "_lived", "_limit", "_return", "_silent")
 
 
 class _Outcome(NamedTuple):
@@ -102,6 +102,7 @@ class ImitationEnv:
         self._present = torch.cumsum(self.motion.valid, 0)  # [N] frames up to and with this one that are not missing
         self.clip, self.frame, self.masked, self.progress = (self._longs() for _ in range(4))
         self.away = torch.zeros_like(self.clip, dtype=torch.bool)  # the objects are out of reach
+        self._lived = torch.zeros_like(self.away)  # the episode began where another one ended
         self._limit = self._longs()  # steps after which the episode is out of time
         self._return = torch.zeros(self.num_envs, device=self.device)
         self._silent = self._longs()  # scored steps in a row that earned nothing
@@ -136,7 +137,7 @@ class ImitationEnv:
         """Begin these episodes in these environments."""
         self.engine.reset(envs, starts.qpos, starts.qvel)
         self.clip[envs], self.frame[envs], self.masked[envs] = starts.clip, starts.frame, starts.masked
-        self.progress[envs], self.away[envs] = 0, starts.away
+        self.progress[envs], self.away[envs], self._lived[envs] = 0, starts.away, False
         if self.history is not None:
             self.history.reset(envs, starts.past_row)
         self._return[envs], self._silent[envs] = 0.0, 0
@@ -226,11 +227,12 @@ class ImitationEnv:
     def _carries(self, follows: Tensor) -> Tensor:
         """Which would begin the next episode where they are if theirs were over.  [E] bool
 
-        follows: who has its demonstration, objects and all.  [E] bool
+        follows: who has its demonstration, objects and all. Others go on only if they have done so before: a policy
+        that cannot keep its object for an episode has nothing to learn from going without it.  [E] bool
         """
         clip, frame = self._onward()
         room = self.motion.length[clip] - 1 - frame
-        chance = self.config.p_lost + (self.config.p_carry - self.config.p_lost) * follows.float()
+        chance = self.config.p_carry * follows + self.config.p_lost * (self._lived & ~follows)
         return (torch.rand(self.num_envs, device=self.device) < chance) & (room >= _CARRY_STEPS)
 
     def _onward(self) -> tuple[Tensor, Tensor]:
@@ -248,13 +250,15 @@ class ImitationEnv:
         # place was lost; otherwise its objects were.
         found = self._comparison.reward(self._comparison.current(), self.motion.kinematics(row), row, self.away)
         lost = ended & (found < self.config.termination.lost_reward)
-        self._set_clocks(self._carried, clip, frame, torch.zeros_like(frame), self.away | lost)
+        self._set_clocks(self._carried, clip, frame, torch.zeros_like(frame), self.away | lost, self._carried)
 
-    def _set_clocks(self, chosen: Tensor, clip: Tensor, frame: Tensor, masked: Tensor, away: Tensor) -> None:
+    def _set_clocks(
+        self, chosen: Tensor, clip: Tensor, frame: Tensor, masked: Tensor, away: Tensor, lived: Tensor
+    ) -> None:
         """Begin episodes in the environments of a mask.  [E] each"""
         zero = torch.zeros_like(self.progress)
         limit = self._time_limit(clip, frame, masked)
-        fresh = (clip, frame, masked, zero, away, limit, zero.float(), zero)
+        fresh = (clip, frame, masked, zero, away, lived, limit, zero.float(), zero)
         for name, value in zip(_CLOCKS, fresh, strict=True):
             clock = getattr(self, name)
             torch.where(chosen, value, clock, out=clock)
@@ -269,7 +273,7 @@ class ImitationEnv:
         if self.history is not None:
             self.history.reset_where(reset, starts.past_row)
         self._carry_on(ended)
-        self._set_clocks(reset, starts.clip, starts.frame, starts.masked, starts.away)
+        self._set_clocks(reset, starts.clip, starts.frame, starts.masked, starts.away, torch.zeros_like(reset))
         self._anchor.clear_where(reset)
         return reset, starts.qpos, starts.qvel
 
@@ -316,7 +320,12 @@ class ImitationEnv:
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         """Go on from a snapshot."""
-        older = {"away": torch.zeros_like(self.away), "place": self._anchor.at_home()}  # versions that knew of neither
+        nobody = torch.zeros_like(self.away)
+        older = {
+            "away": nobody,
+            "_lived": nobody,
+            "place": self._anchor.at_home(),
+        }  # versions that knew of none of them
         snapshot = older | snapshot
         for name in _CLOCKS:
             getattr(self, name).copy_(snapshot[name])

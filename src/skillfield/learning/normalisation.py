@@ -22,7 +22,9 @@ class RunningNormaliser(nn.Module):
 
     @torch.no_grad()
     def update(self, batch: Tensor) -> None:
-        """Fold in a batch [n, size] (Chan's parallel formula)."""
+        """Fold in a batch [n, size] (Chan's parallel formula); an empty one changes nothing."""
+        if not len(batch):
+            return
         batch_mean, batch_variance, n = batch.mean(0), batch.var(0, unbiased=False), float(len(batch))
         total = self.count + n
         share = (n / total).float()

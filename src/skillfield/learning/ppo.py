@@ -73,7 +73,8 @@ class PPOConfig:
     """What an untrained policy asks for: the neutral pose, or the demonstrations' mean pose (a humanoid's neutral pose
     has its arms spread, and no clip is near it)."""
     by_skill: bool = False
-    """Normalise advantages within each skill, so that a skill with small ones learns as fast as the others."""
+    """Normalise advantages within each skill, and there apart for steps without objects, so that what has small ones
+    learns as fast as the rest."""
     half: bool = False
     """Hidden layers in bfloat16 on a GPU, instead of TF32."""
     max_grad_norm: float = 1.0
@@ -142,7 +143,7 @@ class PPO:
         for step in range(steps):
             clock = time.perf_counter()
             rollout.raw[step], rollout.insight[step] = observation, env.insight
-            rollout.skill[step] = env.skill
+            rollout.skill[step], rollout.away[step] = env.skill, env.away
             seen, action, log_prob = self._decide(observation)
             acted = time.perf_counter()
             result = env.step(action)
@@ -164,7 +165,7 @@ class PPO:
                 self.seconds["inference"] += acted - clock + time.perf_counter() - simulated
         rollout.last_observation, rollout.last_insight = model.normaliser(observation), env.insight.clone()
         self.observation = observation
-        model.normaliser.update(rollout.raw.flatten(0, 1))
+        model.normaliser.update(rollout.usual())
         return rollout
 
     def _decide_now(self, observation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -208,12 +209,11 @@ class PPO:
             returns = advantage + value.flatten()
             trained = torch.nonzero(rollout.trained.flatten()).squeeze(1)
             if len(trained) < 2:
-                return _nothing_learned(rollout, sigma)
+                return {**self._summary(rollout), "kl": 0.0, "clipped": 0.0, "sigma": sigma, "critic_loss": 0.0}
             model.update_value_scale(returns[trained])
             lesson.target.copy_(model.value_scale.to_normalised(returns))
-            skill = rollout.skill.flatten()[trained]
-            group = skill if config.by_skill else torch.zeros_like(skill)
-            lesson.advantage[trained] = normalised_within(advantage[trained], group, self.env.num_skills)
+            group = rollout.kind(config.by_skill).flatten()[trained]
+            lesson.advantage[trained] = normalised_within(advantage[trained], group, 2 * self.env.num_skills)
         lesson.entropy_weight.fill_(entropy_weight)
         self._log_sigma.fill_(math.log(sigma))
         self._set_rate(rate)
@@ -232,13 +232,19 @@ class PPO:
         else:
             figures, critic_loss = improve_policy(), improve_critic()
         kl, clipped, spread = figures.tolist()
-        return {
-            "reward": _mean_reward(rollout),
-            "kl": kl,
-            "clipped": clipped,
-            "sigma": spread,
-            "critic_loss": float(critic_loss),
+        loss = float(critic_loss)
+        return {**self._summary(rollout), "kl": kl, "clipped": clipped, "sigma": spread, "critic_loss": loss}
+
+    def _summary(self, rollout: Rollout) -> dict[str, float]:
+        """Mean reward of the scored steps; the share of all steps that are scored and earn something; the share without
+        objects."""
+        scored, least = rollout.scored, self.env.config.termination.lost_reward
+        figures = {
+            "reward": (rollout.reward * scored).sum() / scored.sum().clamp_min(1),
+            "earning": (scored & (rollout.reward >= least)).float().mean(),
+            "away": rollout.away.float().mean(),
         }
+        return dict(zip(figures, torch.stack(list(figures.values())).tolist(), strict=True))
 
     def _lesson_of(self, rollout: Rollout) -> Lesson:
         """Room for what is learned; what is recorded belongs to the memory that it was recorded with."""
@@ -302,14 +308,6 @@ def _optimiser(network: torch.nn.Module, rate: float, device: torch.device) -> t
     optimiser = torch.optim.Adam(network.parameters(), torch.tensor(rate, device=device), fused=True, capturable=True)
     optimiser._warned_capturable_if_run_uncaptured = True  # rehearsals are no accident
     return optimiser
-
-
-def _mean_reward(rollout: Rollout) -> float:
-    return float((rollout.reward * rollout.scored).sum() / rollout.scored.sum().clamp_min(1))
-
-
-def _nothing_learned(rollout: Rollout, sigma: float) -> dict[str, float]:
-    return {"reward": _mean_reward(rollout), "kl": 0.0, "clipped": 0.0, "sigma": sigma, "critic_loss": 0.0}
 
 
 def _anneal(start: float, end: float | None, progress: float) -> float:

@@ -25,7 +25,8 @@ class Rollout:
     reward: Tensor  # [H, E]
     done: Tensor  # [H, E] the episode ended with this step
     skill: Tensor  # [H, E] which skill the step was part of
-    scored: Tensor  # [H, E] bool: False on masked steps, which the reported reward leaves out
+    away: Tensor  # [H, E] bool: the objects were out of reach
+    scored: Tensor  # [H, E] bool: False on masked steps and without objects; the reported reward leaves these out
     trained: Tensor  # [H, E] bool: False where the step is left out of the losses
     bootstrap: Tensor  # [H, E] value of what an episode saw last that was cut off though it could go on, 0 elsewhere
     cut: Tensor  # [H, E] bool: cut off like that, but what it saw last is not known
@@ -48,6 +49,7 @@ class Rollout:
             reward=room(),
             done=room(dtype=torch.bool),
             skill=room(dtype=torch.long),
+            away=room(dtype=torch.bool),
             scored=room(dtype=torch.bool),
             trained=room(dtype=torch.bool),
             bootstrap=room(),
@@ -55,6 +57,21 @@ class Rollout:
             last_observation=room(env.observation_size)[0],
             last_insight=room(env.insight_size)[0],
         )
+
+    def kind(self, by_skill: bool) -> Tensor:
+        """Which steps are compared with each other: those of one skill with objects, and those without.
+
+        Without objects a policy soon earns several times as much as with them, on and on. In one group with them, its
+        advantages would leave the others next to nothing.  [H, E] up to twice the number of skills
+        """
+        return 2 * self.skill + self.away if by_skill else torch.zeros_like(self.skill)
+
+    def usual(self) -> Tensor:
+        """What was seen with the objects in reach, by which inputs are normalised.  [n, obs]
+
+        An object that is often metres away makes the centimetres by which a hand must meet it too small to be seen.
+        """
+        return self.raw[~self.away]
 
 
 @dataclass(frozen=True)

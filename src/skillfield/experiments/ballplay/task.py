@@ -38,14 +38,14 @@ def ballplay() -> Task:
             },
         ),
         env=EnvConfig(termination=Termination(lost_after=15), clip_end="loop", p_carry=0.7, p_lost=0.3, insight=True),
-        augmentation=Augmentation(velocity=1.0, detours=True, p_external=0.5, p_away=0.1),
+        augmentation=Augmentation(velocity=1.0, detours=True, p_external=0.3),
         encoder=EncoderConfig(channels=(64, 32, 16), stride=3, horizons=(1, 8, 16, 32), noise=0.01, drift=0.01),
         ppo=PPOConfig(
             horizon=16,
-            minibatch=32768,
+            minibatch=16384,
             epochs=4,
             learning_rate=1e-4,
-            target_kl=0.02,
+            target_kl=0.03,
             target_kl_final=0.008,
             max_learning_rate=3e-4,
             gae_lambda=0.98,  # a throw is judged by its catch, forty steps later
