@@ -227,6 +227,21 @@ def test_as_many_go_on_as_the_chance_says(make_clip: MakeClip, make_env: MakeEnv
 
 
 @BY
+def test_the_chance_grows_with_training(make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool) -> None:
+    """Nobody goes on in its first update, half as many as the chance says in the middle; a learner tells its worlds."""
+    for maturity in (0.0, 0.5):
+        env = carrying(make_env, make_clip(100), 600, by_mask, p_carry=0.8, episode_length=1)
+        env.maturity.fill_(maturity)
+        begin(env, [0] * 600, [5] * 600)
+        kept, chance = int((~env.step(idle(env)).truncated).sum()), 0.8 * maturity
+        assert abs(kept - 600 * chance) <= 4 * math.sqrt(600 * chance * (1 - chance))
+    learner = PPO(env, ActorCritic(env.observation_size, env.num_actions, (8,)), PPOConfig(hidden=(8,), horizon=2))
+    for progress in (0.0, 0.75):
+        learner.update(progress)
+        assert float(env.maturity) == progress
+
+
+@BY
 def test_who_has_lost_something_goes_on_by_another_chance(
     make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool
 ) -> None:

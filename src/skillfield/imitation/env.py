@@ -106,6 +106,7 @@ class ImitationEnv:
         self._limit = self._longs()  # steps after which the episode is out of time
         self._return = torch.zeros(self.num_envs, device=self.device)
         self._silent = self._longs()  # scored steps in a row that earned nothing
+        self.maturity = torch.ones((), device=self.device)  # 0 to 1, by which the chances to go on are multiplied
         self._carried = torch.zeros_like(self.away)  # this step has ended an episode, and the next begins where it is
         self._comparison = Comparison(engine, self.motion, config)
         self.insight_size = _INSIGHT + self._comparison.num_offsets if config.insight else 0
@@ -233,7 +234,7 @@ class ImitationEnv:
         clip, frame = self._onward()
         room = self.motion.length[clip] - 1 - frame
         chance = self.config.p_carry * follows + self.config.p_lost * (self._lived & ~follows)
-        return (torch.rand(self.num_envs, device=self.device) < chance) & (room >= _CARRY_STEPS)
+        return (torch.rand(self.num_envs, device=self.device) < chance * self.maturity) & (room >= _CARRY_STEPS)
 
     def _onward(self) -> tuple[Tensor, Tensor]:
         """The clip and frame that the next episode of each environment would follow if it began here.  [E], [E]"""
