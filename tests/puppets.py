@@ -1,15 +1,22 @@
 """Environments whose worlds go where they are told: an engine without physics, posed beside its reference."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
-from skillfield.imitation import ImitationEnv
-from strolling import places
+from skillfield.clips import Clip
+from skillfield.imitation import EnvConfig, ImitationEnv
+from strolling import NEVER, places
 
 Offset = tuple[float, float, float]
+MakeClip = Callable[..., Clip]
+MakeEnv = Callable[..., ImitationEnv]
+Begin = Callable[..., None]
+BY = pytest.mark.parametrize("by_mask", [False, True])
+"""Whether worlds are reset by number, as on a CPU, or by mask, as on a GPU."""
 
 
 def idle(env: ImitationEnv) -> Tensor:
@@ -34,3 +41,17 @@ def pose_beside(env: ImitationEnv, hand: Offset = (0.0, 0.0, 0.0), ball: Sequenc
 
     engine: Any = env.engine
     engine.pose = pose
+
+
+def carrying(make_env: MakeEnv, clip: Clip, num_envs: int, by_mask: bool, **config: Any) -> ImitationEnv:
+    """Puppets of which none is reset that can go on, unless the configuration says so."""
+    usual: dict[str, Any] = {"termination": NEVER, "episode_length": 10, "p_carry": 1.0, "p_lost": 1.0}
+    env = make_env([clip], num_envs=num_envs, config=EnvConfig(**(usual | config)), puppet=True)
+    env.masked_resets = by_mask
+    pose_beside(env)
+    return env
+
+
+def has_lived(env: ImitationEnv) -> None:
+    """These are not the first episodes in their worlds."""
+    env._lived.fill_(True)

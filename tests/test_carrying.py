@@ -1,18 +1,15 @@
 """Episodes that begin where another one ended."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from puppets import idle, pose_beside
+from puppets import BY, Begin, MakeClip, MakeEnv, carrying, has_lived, idle, pose_beside
 from skillfield.characters import Character
-from skillfield.clips import Clip
-from skillfield.errors import ConfigError
-from skillfield.imitation import EnvConfig, ImitationEnv
+from skillfield.imitation import EnvConfig
 from skillfield.imitation.carrying import onward
 from skillfield.imitation.termination import Termination
 from skillfield.learning.networks import ActorCritic
@@ -20,27 +17,7 @@ from skillfield.learning.ppo import PPO, PPOConfig
 from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion, TrackingWeights
 from skillfield.reference.motion import Tail
 from skillfield.reference.states import StateKinematics
-from strolling import NEVER, places
-
-MakeClip = Callable[..., Clip]
-MakeEnv = Callable[..., ImitationEnv]
-Begin = Callable[..., None]
-BY = pytest.mark.parametrize("by_mask", [False, True])
-"""Whether worlds are reset by number, as on a CPU, or by mask, as on a GPU."""
-
-
-def carrying(make_env: MakeEnv, clip: Clip, num_envs: int, by_mask: bool, **config: Any) -> ImitationEnv:
-    """Puppets of which none is reset that can go on, unless the configuration says so."""
-    usual: dict[str, Any] = {"termination": NEVER, "episode_length": 10, "p_carry": 1.0, "p_lost": 1.0}
-    env = make_env([clip], num_envs=num_envs, config=EnvConfig(**(usual | config)), puppet=True)
-    env.masked_resets = by_mask
-    pose_beside(env)
-    return env
-
-
-def has_lived(env: ImitationEnv) -> None:
-    """These are not the first episodes in their worlds."""
-    env._lived.fill_(True)
+from strolling import places
 
 
 @BY
@@ -217,85 +194,6 @@ def test_drift_is_forgiven(make_clip: MakeClip, make_env: MakeEnv, begin: Begin,
 
 
 @BY
-def test_as_many_go_on_as_the_chance_says(make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool) -> None:
-    """A third of 600, within four standard deviations of a coin; with a chance of nothing, nobody does."""
-    for chance in (1 / 3, 0.0):
-        env = carrying(make_env, make_clip(100), 600, by_mask, p_carry=chance, episode_length=1)
-        begin(env, [0] * 600, [5] * 600)
-        kept = int((~env.step(idle(env)).truncated).sum())
-        assert abs(kept - 600 * chance) <= 4 * math.sqrt(600 * chance * (1 - chance))
-
-
-@BY
-def test_the_chance_grows_with_training(make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool) -> None:
-    """Nobody goes on in its first update, half as many as the chance says in the middle; a learner tells its worlds."""
-    for maturity in (0.0, 0.5):
-        env = carrying(make_env, make_clip(100), 600, by_mask, p_carry=0.8, episode_length=1)
-        env.maturity.fill_(maturity)
-        begin(env, [0] * 600, [5] * 600)
-        kept, chance = int((~env.step(idle(env)).truncated).sum()), 0.8 * maturity
-        assert abs(kept - 600 * chance) <= 4 * math.sqrt(600 * chance * (1 - chance))
-    learner = PPO(env, ActorCritic(env.observation_size, env.num_actions, (8,)), PPOConfig(hidden=(8,), horizon=2))
-    for progress in (0.0, 0.75):
-        learner.update(progress)
-        assert float(env.maturity) == progress
-
-
-@BY
-def test_who_has_lost_something_goes_on_by_another_chance(
-    make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool
-) -> None:
-    """Lost its demonstration, went without its object, or is out of time and earns nothing: none with `p_carry` alone,
-    and all with `p_lost` alone; who follows its demonstration, the other way round."""
-    lost = Termination(None, lost_after=4)
-    for carry, other in ((1.0, 0.0), (0.0, 1.0)):
-        for rule, away, beside, steps in (
-            (lost, 0, 5.0, 4),
-            (lost, 1, 5.0, 10),
-            (NEVER, 0, 5.0, 10),
-            (lost, 0, 0.0, 10),
-        ):
-            env = carrying(make_env, make_clip(100), 1, by_mask, p_carry=carry, p_lost=other, termination=rule)
-            pose_beside(env, ball=[(beside, 0.0, 0.0)])
-            begin(env, [0], [5], away=[bool(away)])
-            has_lived(env)
-            for _ in range(steps):
-                env.step(idle(env))
-            assert bool(env._carried) == ((carry if beside == 0.0 else other) == 1.0)
-
-
-@BY
-def test_only_who_has_gone_on_before_goes_on_without_its_object(
-    make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool
-) -> None:
-    """Whoever loses it in the first episode after a start begins anew, and so does one that started without it; in a
-    later episode it goes on. A new start is a first episode again."""
-    env = carrying(make_env, make_clip(100), 3, by_mask, termination=Termination(None, lost_after=4))
-    begin(env, [0, 0, 0], [5, 5, 5], away=[False, False, True])
-    pose_beside(env, ball=[(5.0, 0.0, 0.0), (0.0, 0.0, 0.0), (5.0, 0.0, 0.0)])
-    for _ in range(4):
-        result = env.step(idle(env))
-    assert result.terminated.tolist() == [True, False, False]
-    assert not env._carried.any()
-    for _ in range(6):
-        result = env.step(idle(env))
-    assert env._carried.tolist()[1:] == [True, False]
-    assert result.truncated.tolist() == [False, False, True]
-    pose_beside(env, ball=[(0.0, 0.0, 0.0), (5.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
-    for _ in range(4):
-        result = env.step(idle(env))
-    assert result.terminated.tolist() == [False, True, False]
-    assert env._carried.tolist()[1]
-    assert env.away.tolist() == [False, True, False]
-    begin(env, [0, 0, 0], [5, 5, 5])
-    pose_beside(env, ball=[(0.0, 0.0, 0.0), (5.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
-    for _ in range(4):
-        result = env.step(idle(env))
-    assert result.terminated.tolist() == [False, True, False]
-    assert not env._carried.any()
-
-
-@BY
 def test_the_sampler_hears_of_every_episode(
     make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool
 ) -> None:
@@ -400,12 +298,3 @@ def test_both_ways_give_the_same_episodes(make_clip: MakeClip, make_env: MakeEnv
     assert (seen > 5).all()  # each of them has happened
     for name, value in worlds[0].snapshot().items():
         assert torch.equal(value, worlds[1].snapshot()[name]), name
-
-
-@pytest.mark.parametrize("chance", [-0.1, 1.5, math.nan])
-def test_a_chance_is_between_0_and_1(chance: float) -> None:
-    """Anything else is told apart by its name."""
-    for name in ("p_carry", "p_lost"):
-        chances: dict[str, Any] = {name: chance}
-        with pytest.raises(ConfigError, match=rf"{name} is .*, a probability is between 0 and 1"):
-            EnvConfig(**chances)
