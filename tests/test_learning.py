@@ -31,7 +31,7 @@ class PointEnv:
     observation_size, num_actions, num_envs, num_skills = 1, 1, 256, 1
     skill = torch.zeros(256, dtype=torch.long)
     away = torch.zeros(256, dtype=torch.bool)
-    maturity = torch.ones(())
+    training_done = torch.ones(())
     device = torch.device("cpu")
     config = EnvConfig()
     sampling_seconds = 0.0

@@ -1,6 +1,6 @@
 """Methods as values: each row of the paper's tables is one of these."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from skillfield.errors import ConfigError, unknown_name
@@ -34,6 +34,15 @@ class Method:
     """Fixed σ, or a learned one whose entropy is first raised and then annealed (IAE)."""
 
 
+_FULL = Method(
+    "the paper's method: STG, STF, ATS and the history encoder; and states of the policy's own",
+    stg=True,
+    stf=True,
+    ats=True,
+    history="encoder",
+    own=True,
+)
+
 METHODS: dict[str, Method] = {
     "sm": Method("SkillMimic: the multiplicative interaction reward, starts in reference states"),
     "sm+nsi": Method("… starts in the ε-neighbourhood of reference states, without reconnection", nsi=True),
@@ -43,24 +52,15 @@ METHODS: dict[str, Method] = {
     "sm+stg": Method("… starts in states of other skills", stg=True),
     "sm+stg+stf": Method("… both", stg=True, stf=True),
     "sm+stg+stf+ats": Method("… and hard ones more often", stg=True, stf=True, ats=True),
-    "full": Method(
-        "the paper's method: STG, STF, ATS and the history encoder; and states of the policy's own",
-        stg=True,
-        stf=True,
-        ats=True,
-        history="encoder",
-        own=True,
-    ),
-    "full-own": Method("… without the last, as in the paper", stg=True, stf=True, ats=True, history="encoder"),
+    "full": _FULL,
+    "full-own": replace(_FULL, summary="… without the last, as in the paper", own=False),
     "sm+own": Method("SkillMimic with states of the policy's own", own=True),
     "sm+t": Method("SkillMimic with the reference time as a condition", history="time"),
     "sm+hs": Method("SkillMimic with the whole past second stacked", history="stacked"),
     "sm+iae": Method("SkillMimic with a learned σ, its entropy raised and annealed", exploration="learned"),
     "dm": Method("DeepMimic: the additive reward, blind to contacts and relative motion", reward="dm"),
     "dm+nsi": Method("… with neighbourhood starts", reward="dm", nsi=True),
-    "dm+full": Method(
-        "… with all that full has", reward="dm", stg=True, stf=True, ats=True, history="encoder", own=True
-    ),
+    "dm+full": replace(_FULL, summary="… with all that full has", reward="dm"),
 }
 
 

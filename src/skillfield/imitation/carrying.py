@@ -12,7 +12,13 @@ from torch import Tensor
 
 from skillfield.reference.motion import ReferenceMotion
 
-__all__ = ["onward"]
+__all__ = ["grown", "onward"]
+
+
+def grown(done: Tensor) -> Tensor:
+    """The share of their chances by which worlds go on, from the share of the training that is done: none in the first
+    half, which belongs to the demonstrations, and then more and more of what becomes of them.  [] → []"""
+    return (2 * done - 1).clamp_min(0)
 
 
 def onward(motion: ReferenceMotion, clip: Tensor, frame: Tensor) -> tuple[Tensor, Tensor]:

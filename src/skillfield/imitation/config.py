@@ -37,7 +37,7 @@ class EnvConfig:
     episodes go on across the end of clips that come round, and the others are treated as with auto."""
     p_carry: float = 0.0
     """Chance that a world is not reset when its episode is out of time: the next one begins in the state where this one
-    ended."""
+    ended. It grows from 0 to this over the second half of the training."""
     p_lost: float = 0.0
     """The same chance when an episode has lost its demonstration, or was without its objects anyhow; only for worlds
     that have gone on before. The next episode follows the body alone if the objects were lost."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from skillfield.characters.physics import POLICY_HZ
 from skillfield.errors import ConfigError
 from skillfield.imitation.anchoring import Anchor
-from skillfield.imitation.carrying import onward
+from skillfield.imitation.carrying import grown, onward
 from skillfield.imitation.comparison import Comparison
 from skillfield.imitation.config import EnvConfig
 from skillfield.imitation.history import Embedding, History
@@ -106,7 +106,7 @@ class ImitationEnv:
         self._limit = self._longs()  # steps after which the episode is out of time
         self._return = torch.zeros(self.num_envs, device=self.device)
         self._silent = self._longs()  # scored steps in a row that earned nothing
-        self.maturity = torch.ones((), device=self.device)  # 0 to 1, by which the chances to go on are multiplied
+        self.training_done = torch.ones((), device=self.device)  # share of the training that is done; a learner says it
         self._carried = torch.zeros_like(self.away)  # this step has ended an episode, and the next begins where it is
         self._comparison = Comparison(engine, self.motion, config)
         self.insight_size = _INSIGHT + self._comparison.num_offsets if config.insight else 0
@@ -234,7 +234,9 @@ class ImitationEnv:
         clip, frame = self._onward()
         room = self.motion.length[clip] - 1 - frame
         chance = self.config.p_carry * follows + self.config.p_lost * (self._lived & ~follows)
-        return (torch.rand(self.num_envs, device=self.device) < chance * self.maturity) & (room >= _CARRY_STEPS)
+        return (torch.rand(self.num_envs, device=self.device) < chance * grown(self.training_done)) & (
+            room >= _CARRY_STEPS
+        )
 
     def _onward(self) -> tuple[Tensor, Tensor]:
         """The clip and frame that the next episode of each environment would follow if it began here.  [E], [E]"""

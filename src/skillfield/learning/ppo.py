@@ -114,7 +114,7 @@ class PPO:
         config = self.config
         sigma = _anneal(config.sigma, config.sigma_final, progress)
         rate = _anneal(config.learning_rate, config.learning_rate_final, progress) * self.kl_factor
-        self.env.maturity.fill_(max(2 * progress - 1, 0.0))  # first the demonstrations, then what becomes of them
+        self.env.training_done.fill_(progress)
         if self.observation is None:
             self.observation = self.env.reset()
         sampling, clock = self.env.sampling_seconds, self._time()
