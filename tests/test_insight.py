@@ -96,7 +96,7 @@ def test_the_critic_learns_what_only_it_is_told(make_clip: MakeClip, make_env: M
     for insight in (True, False):
         torch.manual_seed(0)
         env = told(make_env, make_clip(200), 2, insight=insight, episode_length=200)
-        env._time_limit = lambda clip, frame, masked: torch.full_like(clip, 10**6)  # type: ignore[method-assign]
+        env._time_limit = lambda clip, *_: (torch.full_like(clip, 10**6),) * 2  # type: ignore[method-assign]
         model = ActorCritic(env.observation_size, env.num_actions, (16,), insight=env.insight_size)
         config = PPOConfig(hidden=(16,), horizon=8, minibatch=16, epochs=4, learning_rate=1e-2, gamma=0.5)
         learner = PPO(env, model, config)

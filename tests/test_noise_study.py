@@ -72,7 +72,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str | None, s
     return seen
 
 
-@pytest.mark.parametrize(("given", "expected"), [((), (5_000_000, 200_000_000)), (("--samples", "7"), (7, 7))])
+@pytest.mark.parametrize(("given", "expected"), [((), (5_000_000, 240_000_000)), (("--samples", "7"), (7, 7))])
 def test_a_run_has_the_samples_that_its_task_needs(
     given: tuple[str, ...], expected: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +208,7 @@ def test_noisy_clips_are_made_once_and_never_mixed_up(tmp_path: Path) -> None:
         (["noise", "--task", "ballplay"], "task 'ballplay': no clips (*.npz) in"),
         (["noise", "--seeds", "0"], "--seeds is 0, it must be 1 or more"),
         (["noise", "--samples", "0"], "--samples is 0, it must be 1 or more"),
+        (["noise", "--jobs", "0"], "--jobs is 0, it must be 1 or more"),
         (["noise", "--transition-trials", "0"], "--transition-trials is 0, it must be 1 or more"),
     ],
 )

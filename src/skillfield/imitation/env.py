@@ -16,12 +16,12 @@ from skillfield.imitation.anchoring import Anchor
 from skillfield.imitation.carrying import grown, onward
 from skillfield.imitation.comparison import Comparison
 from skillfield.imitation.config import EnvConfig
+from skillfield.imitation.ends import ClipEnds
 from skillfield.imitation.history import Embedding, History
 from skillfield.imitation.perception import Perception
 from skillfield.imitation.statistics import SkillStatistics
 from skillfield.imitation.termination import failed
 from skillfield.recorded import Recorded
-from skillfield.reference.endings import returns
 from skillfield.reference.sampling import Starts, StartSampler
 from skillfield.reference.states import StateKinematics
 from skillfield.simulation import Engine
@@ -33,7 +33,7 @@ _CARRY_STEPS = 30
 
 _INSIGHT = 4  # numbers that the critic is told, beside offsets
 
-_CLOCKS = ("clip", "frame", "masked", "progress", "away", "_lived", "_limit", "_return", "_silent")
+_CLOCKS = ("clip", "frame", "masked", "progress", "away", "_lived", "_last", "_limit", "_return", "_silent")
 
 
 class _Outcome(NamedTuple):
@@ -98,11 +98,12 @@ class ImitationEnv:
         self.observation_size += self.history.size if self.history is not None else int(config.history == "time")
         self._eye = torch.eye(self.num_skills, device=self.device)
         self._has_objects = bool(character.object_names)
-        self._goes_on = self._what_goes_on(StateKinematics(character, self.device))  # [C]
+        self._ends = ClipEnds(self.motion, StateKinematics(character, self.device), config)
         self._present = torch.cumsum(self.motion.valid, 0)  # [N] frames up to and with this one that are not missing
         self.clip, self.frame, self.masked, self.progress = (self._longs() for _ in range(4))
         self.away = torch.zeros_like(self.clip, dtype=torch.bool)  # the objects are out of reach
         self._lived = torch.zeros_like(self.away)  # the episode began where another one ended
+        self._last = self._longs()  # the last frame that the episode follows
         self._limit = self._longs()  # steps after which the episode is out of time
         self._return = torch.zeros(self.num_envs, device=self.device)
         self._silent = self._longs()  # scored steps in a row that earned nothing
@@ -143,7 +144,8 @@ class ImitationEnv:
             self.history.reset(envs, starts.past_row)
         self._return[envs], self._silent[envs] = 0.0, 0
         self._anchor.clear(envs)
-        self._limit[envs] = self._time_limit(starts.clip, starts.frame, starts.masked)
+        lived = self._lived[envs]
+        self._last[envs], self._limit[envs] = self._time_limit(starts.clip, starts.frame, starts.masked, lived)
 
     def advance(self, actions: Tensor) -> None:
         """Act and simulate, and nothing else: what a trial needs, which outlives its clip."""
@@ -221,8 +223,8 @@ class ImitationEnv:
         if self.config.masked == "mean":
             reward = self._fill_masked(reward, scored)
         trained = scored if self.config.masked == "skip" else torch.ones_like(scored)
-        at_end = self.frame + self.progress - self.masked >= self.motion.length[self.clip] - 1
-        continues = truncated & (self._goes_on[self.clip] | ~at_end)
+        at_end = self.frame + self.progress - self.masked >= self._last
+        continues = truncated & (self._ends.goes_on(self.clip, self._last) | ~at_end)
         return _Outcome(reward, compared, trained, terminated, truncated, continues)
 
     def _carries(self, follows: Tensor) -> Tensor:
@@ -260,8 +262,8 @@ class ImitationEnv:
     ) -> None:
         """Begin episodes in the environments of a mask.  [E] each"""
         zero = torch.zeros_like(self.progress)
-        limit = self._time_limit(clip, frame, masked)
-        fresh = (clip, frame, masked, zero, away, lived, limit, zero.float(), zero)
+        last, limit = self._time_limit(clip, frame, masked, lived)
+        fresh = (clip, frame, masked, zero, away, lived, last, limit, zero.float(), zero)
         for name, value in zip(_CLOCKS, fresh, strict=True):
             clock = getattr(self, name)
             torch.where(chosen, value, clock, out=clock)
@@ -327,6 +329,7 @@ class ImitationEnv:
         older = {
             "away": nobody,
             "_lived": nobody,
+            "_last": self.motion.length[snapshot["clip"].to(self.device)] - 1,
             "place": self._anchor.at_home(),
         }  # versions that knew of none of them
         snapshot = older | snapshot
@@ -338,14 +341,10 @@ class ImitationEnv:
         self.engine.restore(snapshot)
         self._tell()
 
-    def _what_goes_on(self, states: StateKinematics) -> Tensor:
-        if self.config.clip_end in ("auto", "loop"):
-            return returns(self.motion, states, self.config.weights)
-        return torch.full_like(self.motion.length, self.config.clip_end == "continue", dtype=torch.bool)
-
-    def _time_limit(self, clip: Tensor, frame: Tensor, masked: Tensor) -> Tensor:
-        ahead = self.motion.length[clip] - 1 - frame + masked
-        return ahead.clamp_max(self.config.episode_length)
+    def _time_limit(self, clip: Tensor, frame: Tensor, masked: Tensor, lived: Tensor) -> tuple[Tensor, Tensor]:
+        """The last frames that episodes follow, and the steps after which they are out of time.  [E] → [E], [E]"""
+        last = self._ends.last(clip, frame, torch.maximum(lived, grown(self.training_done)))
+        return last, (last - frame + masked).clamp_max(self.config.episode_length)
 
     def _mean_return(self) -> Tensor:
         """Reward per step of each episode, as a share of the best possible, so that every reward asks for hard starts

@@ -1,6 +1,5 @@
 """The training loop: update, report, save, until the budget is used up or someone presses Ctrl-C."""
 
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 
 from skillfield.files import atomic_file
+from skillfield.interruption import StopRequest
 from skillfield.learning.checkpoint import Counters, save_checkpoint
 from skillfield.learning.ppo import PPO
 
@@ -58,10 +58,9 @@ def train_loop(
     checkpoint_seconds: float = 60.0,
 ) -> bool:
     """Train until the budget ends; returns False if it was interrupted. A checkpoint is written either way."""
-    stop = _StopRequest()
     began, earlier, samples_before = time.perf_counter(), counters.seconds, counters.samples
     last_save, dumped = began, 0
-    with stop:
+    with StopRequest() as stop:
         while budget.progress(counters) < 1.0 and not stop.requested:
             metrics = ppo.update(budget.progress(counters))
             counters.updates += 1
@@ -89,29 +88,6 @@ def train_loop(
             )
         save_checkpoint(run, ppo, counters, identity)
     return not stop.requested
-
-
-class _StopRequest:
-    """Turns Ctrl-C and SIGTERM into a flag, so that an update always finishes; a second Ctrl-C is an ordinary one."""
-
-    def __init__(self) -> None:
-        self.requested = False
-        self._previous: dict[int, Any] = {}
-
-    def __enter__(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            try:
-                self._previous[number] = signal.signal(number, self._request)
-            except ValueError:  # not in the main thread: the caller's own handling stays
-                return
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def _request(self, number: int, _: object) -> None:
-        self.requested = True
-        signal.signal(number, self._previous[number])
 
 
 def _skill_figures(ppo: PPO) -> tuple[dict[str, float], dict[str, float]]:

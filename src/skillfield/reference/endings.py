@@ -23,13 +23,18 @@ clips have 0.02 to 0.05 and the toss 2.8; BallPlay-M's dribbles 0.9 to 1.6, the 
 
 
 @torch.no_grad()
-def return_exponent(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights) -> Tensor:
-    """-ln β of each clip's last state and the most similar earlier one of the same skill, after alignment.  [C]"""
+def return_exponent(
+    motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights, last: Tensor | None = None
+) -> Tensor:
+    """-ln β of each clip's last state and the most similar earlier one of the same skill, after alignment.  [C]
+
+    last: rows to take for the last ones, if not those of the last frames.  [C]
+    """
     weights = weights.at_least(_VELOCITY, _VELOCITY)
     features = similarity_features(canonical(motion, states), weights, states.layout)
     row = torch.arange(len(motion.qpos), device=motion.device)
     clip = motion.clip_of_row
-    last = motion.start + motion.length - 1
+    last = motion.start + motion.length - 1 if last is None else last
     exponent = similarity_exponent(features.rows(last), features)  # [C, N]
     same_skill = motion.skill.unsqueeze(1) == motion.skill[clip]
     near_an_end = row > last[clip] - _APART
@@ -37,6 +42,8 @@ def return_exponent(motion: ReferenceMotion, states: StateKinematics, weights: T
     return exponent.masked_fill(~same_skill | near_an_end | ~shown, torch.inf).amin(dim=1)
 
 
-def returns(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights) -> Tensor:
+def returns(
+    motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights, last: Tensor | None = None
+) -> Tensor:
     """Which clips come back to where they have been, so that they could go on.  [C] bool"""
-    return return_exponent(motion, states, weights) < _ALIKE
+    return return_exponent(motion, states, weights, last) < _ALIKE

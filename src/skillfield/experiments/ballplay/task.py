@@ -55,7 +55,7 @@ def ballplay() -> Task:
         ),
         num_envs=8192,
         minutes=60.0,
-        table_samples=200_000_000,
+        table_samples=240_000_000,
     )
 
 
