@@ -97,8 +97,8 @@ def test_in_the_first_half_of_the_training_episodes_stop_with_their_clip(
 
 @BY
 def test_in_between_some_do(make_waves: Callable[..., ImitationEnv], begin: Begin, by_mask: bool) -> None:
-    """Half of them when half of the second half is over."""
-    env = make_waves(100, by_mask, 0.75)
+    """Half of them in the middle of the third quarter."""
+    env = make_waves(100, by_mask, 0.625)
     begin(env, [0] * 100, [WAVE - 2] * 100)
     stopped = int(env.step(idle(env)).truncated.sum())
     assert abs(stopped - 50) <= 20

@@ -17,8 +17,8 @@ __all__ = ["grown", "onward"]
 
 def grown(done: Tensor) -> Tensor:
     """The share of their chances by which worlds go on, from the share of the training that is done: none in the first
-    half, which belongs to the demonstrations, and then more and more of what becomes of them.  [] → []"""
-    return (2 * done - 1).clamp_min(0)
+    half, which belongs to the demonstrations, then more and more, and all in the last quarter.  [] → []"""
+    return (4 * done - 2).clamp(0, 1)
 
 
 def onward(motion: ReferenceMotion, clip: Tensor, frame: Tensor) -> tuple[Tensor, Tensor]:
