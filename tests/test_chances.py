@@ -26,7 +26,8 @@ def test_as_many_go_on_as_the_chance_says(make_clip: MakeClip, make_env: MakeEnv
 
 @BY
 def test_the_chance_grows_with_training(make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool) -> None:
-    """Nobody goes on in the first half, half of those who would at five eighths, all in the last quarter; a learner says how far it is."""
+    """Nobody goes on in the first half, half of those who would at five eighths, and all of them in the last quarter; a
+    learner says how far it is."""
     for trained, chance in ((0.0, 0.0), (0.5, 0.0), (0.625, 0.4), (0.75, 0.8), (1.0, 0.8)):
         env = carrying(make_env, make_clip(100), 600, by_mask, p_carry=0.8, episode_length=1)
         env.training_done.fill_(trained)
