@@ -65,14 +65,13 @@ def test_the_new_episode_is_told_of_at_once_and_the_old_one_is_not_forgotten(
     make_clip: MakeClip, make_env: MakeEnv, begin: Begin
 ) -> None:
     """After a reset `insight` is that of the new start; what was told last goes along with what was seen last."""
-    env = told(make_env, make_clip(60), 2, episode_length=3)
-    begin(env, [0, 0], [5, 20])
-    env._limit[1] = 60
+    env = told(make_env, make_clip(60), 2, episode_length=50)
+    begin(env, [0, 0], [56, 20])  # three frames before the clip's last one, and in the middle
     for _ in range(3):
         result = env.step(idle(env))
     assert result.finals is not None
     assert result.finals.envs.tolist() == [0]
-    assert float(result.finals.insight[0, TIME]) == pytest.approx(8 / 60)
+    assert float(result.finals.insight[0, TIME]) == pytest.approx(59 / 60)
     assert float(env.insight[0, TIME]) == pytest.approx(float(env.frame[0]) / 60)
     assert env.insight[0, 4:].abs().max() < 1e-4  # it stands on its demonstration
     assert float(env.insight[1, TIME]) == pytest.approx(23 / 60)
@@ -96,7 +95,6 @@ def test_the_critic_learns_what_only_it_is_told(make_clip: MakeClip, make_env: M
     for insight in (True, False):
         torch.manual_seed(0)
         env = told(make_env, make_clip(200), 2, insight=insight, episode_length=200)
-        env._time_limit = lambda clip, *_: (torch.full_like(clip, 10**6),) * 2  # type: ignore[method-assign]
         model = ActorCritic(env.observation_size, env.num_actions, (16,), insight=env.insight_size)
         config = PPOConfig(hidden=(16,), horizon=8, minibatch=16, epochs=4, learning_rate=1e-2, gamma=0.5)
         learner = PPO(env, model, config)

@@ -73,7 +73,7 @@ def test_no_treatment_enters_the_figures(
     heard: list[float] = []
     monkeypatch.setattr(env.sampler, "record", lambda clip, frame, reward, ended: heard.extend(reward[ended].tolist()))
     begin(env, [0] * 5, [5] * 5, masked=[2] * 5)
-    env._limit[:] = 5  # the episodes end three steps after frame 5
+    env._last[:] = 8  # the episodes end three steps after frame 5
     for _ in range(5):
         env.step(torch.zeros(5, env.num_actions))
     assert heard[0] == pytest.approx(1.0, abs=1e-4)

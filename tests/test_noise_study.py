@@ -209,6 +209,8 @@ def test_noisy_clips_are_made_once_and_never_mixed_up(tmp_path: Path) -> None:
         (["noise", "--seeds", "0"], "--seeds is 0, it must be 1 or more"),
         (["noise", "--samples", "0"], "--samples is 0, it must be 1 or more"),
         (["noise", "--jobs", "0"], "--jobs is 0, it must be 1 or more"),
+        (["noise", "--first-seed", "-1"], "--first-seed is -1, it must be 0 or more"),
+        (["noise", "--threads", "-1"], "--threads is -1, it must be 0 or more"),
         (["noise", "--transition-trials", "0"], "--transition-trials is 0, it must be 1 or more"),
     ],
 )

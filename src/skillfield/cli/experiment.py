@@ -123,29 +123,21 @@ class RunExperiment:
     def _job(self, out: Path, row: Row, seed: int) -> Job:
         """The command that does one run and nothing else."""
         threads = self.threads or max(1, (os.cpu_count() or 1) // self.jobs)
-        options = {
-            "task": self.task,
-            "seeds": 1,
-            "first-seed": seed,
-            "samples": self.samples,
-            "trials": self.trials,
-            "transition-trials": self.transition_trials,
-            "methods": row.label,
-            "device": self.device,
-            "data": self.data,
-            "out": out,
-            "threads": threads,
-        }
-        given = [text for name, value in options.items() if value is not None for text in (f"--{name}", str(value))]
-        name = f"{row.label}-{seed}"
-        return Job(name, this_command("experiment", self.name, *given), out / f"{name}.log")
+        alone = replace(self, methods=(row.label,), seeds=1, first_seed=seed, out=out, jobs=1, threads=threads)
+        options = {name: value for name, value in vars(alone).items() if name != "name" and value is not None}
+        given: list[str] = []
+        for name, value in options.items():
+            given += [f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, tuple) else (value,))]
+        folder = _folder(out, row, seed)
+        return Job(folder.name, this_command("experiment", self.name, *given), folder.with_name(f"{folder.name}.log"))
 
     def _check_counts(self) -> None:
         """Before hours of training."""
-        for name in ("seeds", "samples", "trials", "transition_trials", "jobs"):
+        least = dict.fromkeys(("seeds", "samples", "trials", "transition_trials", "jobs"), 1)
+        for name, fewest in (least | {"first_seed": 0, "threads": 0}).items():
             count = getattr(self, name)
-            if count is not None and count < 1:
-                raise ConfigError(f"--{name.replace('_', '-')} is {count}, it must be 1 or more")
+            if count is not None and count < fewest:
+                raise ConfigError(f"--{name.replace('_', '-')} is {count}, it must be {fewest} or more")
 
     def _clips(self, row: Row, task: Task, out: Path) -> Path | None:
         """Where a row's clips lie; noisy ones are made if they are not there yet."""

@@ -33,7 +33,7 @@ _CARRY_STEPS = 30
 
 _INSIGHT = 4  # numbers that the critic is told, beside offsets
 
-_CLOCKS = ("clip", "frame", "masked", "progress", "away", "_lived", "_last", "_limit", "_return", "_silent")
+_CLOCKS = ("clip", "frame", "masked", "progress", "away", "_lived", "_last", "_return", "_silent")
 
 
 class _Outcome(NamedTuple):
@@ -104,7 +104,6 @@ class ImitationEnv:
         self.away = torch.zeros_like(self.clip, dtype=torch.bool)  # the objects are out of reach
         self._lived = torch.zeros_like(self.away)  # the episode began where another one ended
         self._last = self._longs()  # the last frame that the episode follows
-        self._limit = self._longs()  # steps after which the episode is out of time
         self._return = torch.zeros(self.num_envs, device=self.device)
         self._silent = self._longs()  # scored steps in a row that earned nothing
         self.training_done = torch.ones((), device=self.device)  # share of the training that is done; a learner says it
@@ -144,8 +143,7 @@ class ImitationEnv:
             self.history.reset(envs, starts.past_row)
         self._return[envs], self._silent[envs] = 0.0, 0
         self._anchor.clear(envs)
-        lived = self._lived[envs]
-        self._last[envs], self._limit[envs] = self._time_limit(starts.clip, starts.frame, starts.masked, lived)
+        self._last[envs] = self._last_frame(starts.clip, starts.frame, self._lived[envs])
 
     def advance(self, actions: Tensor) -> None:
         """Act and simulate, and nothing else: what a trial needs, which outlives its clip."""
@@ -262,8 +260,8 @@ class ImitationEnv:
     ) -> None:
         """Begin episodes in the environments of a mask.  [E] each"""
         zero = torch.zeros_like(self.progress)
-        last, limit = self._time_limit(clip, frame, masked, lived)
-        fresh = (clip, frame, masked, zero, away, lived, last, limit, zero.float(), zero)
+        last = self._last_frame(clip, frame, lived)
+        fresh = (clip, frame, masked, zero, away, lived, last, zero.float(), zero)
         for name, value in zip(_CLOCKS, fresh, strict=True):
             clock = getattr(self, name)
             torch.where(chosen, value, clock, out=clock)
@@ -341,10 +339,14 @@ class ImitationEnv:
         self.engine.restore(snapshot)
         self._tell()
 
-    def _time_limit(self, clip: Tensor, frame: Tensor, masked: Tensor, lived: Tensor) -> tuple[Tensor, Tensor]:
-        """The last frames that episodes follow, and the steps after which they are out of time.  [E] → [E], [E]"""
-        last = self._ends.last(clip, frame, torch.maximum(lived, grown(self.training_done)))
-        return last, (last - frame + masked).clamp_max(self.config.episode_length)
+    def _last_frame(self, clip: Tensor, frame: Tensor, lived: Tensor) -> Tensor:
+        """The last frame that an episode follows which begins in this one.  [E] → [E]"""
+        return self._ends.last(clip, frame, torch.maximum(lived, grown(self.training_done)))
+
+    @property
+    def _limit(self) -> Tensor:
+        """Steps after which each episode is out of time.  [E]"""
+        return (self._last - self.frame + self.masked).clamp_max(self.config.episode_length)
 
     def _mean_return(self) -> Tensor:
         """Reward per step of each episode, as a share of the best possible, so that every reward asks for hard starts
