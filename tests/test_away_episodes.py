@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ def test_the_sampler_does_not_hear_of_it(make_clip: MakeClip, make_env: MakeEnv,
     """Of two perfect episodes that end, from frames 5 and 4, the one with its ball makes its start easier: 0 → 0.1."""
     env, sampler = adaptive_env(make_clip, make_env, masked)
     begin(env, [0, 0], [5, 4], masked=[0, 0], away=[True, False])
-    env._last[:] = env.frame + 4
+    env.config = replace(env.config, episode_length=4)
     for _ in range(4):
         env.step(idle(env))
     expected = torch.zeros(10)

@@ -9,8 +9,6 @@ from puppets import BY, Begin, MakeClip, MakeEnv, carrying, has_lived, idle, pos
 from skillfield.errors import ConfigError
 from skillfield.imitation import EnvConfig
 from skillfield.imitation.termination import Termination
-from skillfield.learning.networks import ActorCritic
-from skillfield.learning.ppo import PPO, PPOConfig
 from strolling import NEVER
 
 
@@ -22,22 +20,6 @@ def test_as_many_go_on_as_the_chance_says(make_clip: MakeClip, make_env: MakeEnv
         begin(env, [0] * 600, [5] * 600)
         kept = int((~env.step(idle(env)).truncated).sum())
         assert abs(kept - 600 * chance) <= 4 * math.sqrt(600 * chance * (1 - chance))
-
-
-@BY
-def test_the_chance_grows_with_training(make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool) -> None:
-    """Nobody goes on in the first half, half of those who would at five eighths, and all of them in the last quarter; a
-    learner says how far it is."""
-    for trained, chance in ((0.0, 0.0), (0.5, 0.0), (0.625, 0.4), (0.75, 0.8), (1.0, 0.8)):
-        env = carrying(make_env, make_clip(100), 600, by_mask, p_carry=0.8, episode_length=1)
-        env.training_done.fill_(trained)
-        begin(env, [0] * 600, [5] * 600)
-        kept = int((~env.step(idle(env)).truncated).sum())
-        assert abs(kept - 600 * chance) <= 4 * math.sqrt(600 * chance * (1 - chance))
-    learner = PPO(env, ActorCritic(env.observation_size, env.num_actions, (8,)), PPOConfig(hidden=(8,), horizon=2))
-    for progress in (0.0, 0.75):
-        learner.update(progress)
-        assert float(env.training_done) == progress
 
 
 @BY

@@ -72,8 +72,8 @@ def test_no_treatment_enters_the_figures(
     assert float(statistics.reward.sum() / 7) == pytest.approx(mean, abs=1e-5)
     heard: list[float] = []
     monkeypatch.setattr(env.sampler, "record", lambda clip, frame, reward, ended: heard.extend(reward[ended].tolist()))
+    env.motion.length[:] = 9  # the episodes end three steps after frame 5
     begin(env, [0] * 5, [5] * 5, masked=[2] * 5)
-    env._last[:] = 8  # the episodes end three steps after frame 5
     for _ in range(5):
         env.step(torch.zeros(5, env.num_actions))
     assert heard[0] == pytest.approx(1.0, abs=1e-4)

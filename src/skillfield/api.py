@@ -1,5 +1,6 @@
 """What a user calls: train, evaluate, load a policy. The command line is a thin layer over this."""
 
+import gc
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -15,11 +16,12 @@ from skillfield.evaluation import Evaluation, evaluate_policy
 from skillfield.experiments.loading import load_networks, load_run
 from skillfield.experiments.run import RunConfig, build_env, build_motion, build_ppo, preset, save_config
 from skillfield.experiments.shipped import is_shipped
+from skillfield.experiments.stages import describe, stage_at
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task as find_task
 from skillfield.files import atomic_file, write_json
 from skillfield.imitation import ImitationEnv
-from skillfield.learning.checkpoint import Counters, latest_checkpoint, resume
+from skillfield.learning.checkpoint import Counters, latest_checkpoint, resume, saved_counters
 from skillfield.learning.history_encoder import HistoryEncoder
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.training import Budget, TrainingStatus, train_loop
@@ -83,17 +85,29 @@ def train_run(
     if not resumed and (run / "config.json").exists():
         raise ConfigError(f"{run} already holds a run; continue it with --resume {run}, or choose another --out")
     torch.set_num_threads(1)  # physics uses the cores; torch's own pool would fight it for them
-    ppo = build_ppo(config, task or find_task(config.task))
-    identity = config.identity(ppo.env.motion.skills)
-    counters = resume(latest_checkpoint(run), ppo, identity) if resumed else Counters()
+    chosen = task or find_task(config.task)
+    identity = config.identity(chosen.skills)
+    counters = saved_counters(latest_checkpoint(run)) if resumed else Counters()
+    ppo = build_ppo(config.at(counters.samples), chosen)
+    if resumed:
+        resume(latest_checkpoint(run), ppo, identity)
     save_config(config, run)
-    _save_reference(ppo.env, run)
     title = f"{config.task} · {config.method} · seed {config.seed}"
-    display = Progress(title, list(ppo.env.motion.skills)) if progress else nullcontext()
+    display = Progress(title, list(chosen.skills)) if progress else nullcontext()
     with MetricsLog(run) as log, display as shown:
         if resumed:
             log.rewind(counters.samples)
-        return train_loop(ppo, run, config.budget, identity, counters, _reporter(log, shown))
+        while True:
+            _save_reference(ppo.env, run)
+            begun, until = stage_at(config.stages, counters.samples)
+            report = _reporter(log, shown, describe(begun, config.stages))
+            finished = train_loop(ppo, run, config.budget, identity, counters, report, until)
+            if not finished or config.budget.progress(counters) >= 1.0:
+                return finished
+            del ppo
+            gc.collect()  # worlds fill a GPU: let go of these before there are others
+            ppo = build_ppo(config.at(counters.samples), chosen)
+            resume(latest_checkpoint(run), ppo, identity)
 
 
 @memory_errors()
@@ -168,7 +182,7 @@ def _save_reference(env: ImitationEnv, run: Path) -> None:
                 save_file({name: value.cpu() for name, value in graph.items()}, temporary)
 
 
-def _reporter(log: MetricsLog, shown: Progress | None) -> Callable[[TrainingStatus], None]:
+def _reporter(log: MetricsLog, shown: Progress | None, stage: str) -> Callable[[TrainingStatus], None]:
     last_logged = -_LOG_SECONDS
 
     def report(status: TrainingStatus) -> None:
@@ -197,7 +211,7 @@ def _reporter(log: MetricsLog, shown: Progress | None) -> Callable[[TrainingStat
                     shares=shares,
                     skill_reward=status.skill_reward,
                     engine=status.engine,
-                    note=status.note,
+                    note=status.note or stage,
                 )
             )
 

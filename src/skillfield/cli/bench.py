@@ -51,7 +51,7 @@ class Bench:
         if self.named and self.task and self.named != self.task:
             raise ConfigError(f"two tasks were named, '{self.named}' and --task '{self.task}'; bench measures one")
         task = self.named or self.task or "starter"
-        config = preset(task, self.method)
+        config = preset(task, self.method).in_the_end()  # when most is asked for
         config = replace(config, device=self.device or config.device, data=str(self.data) if self.data else None)
         counts = self.worlds or (config.num_envs,)
         results = [measure(replace(config, num_envs=count), self.seconds) for count in counts]

@@ -9,6 +9,7 @@ import tyro
 from skillfield.api import new_run_folder, train_run
 from skillfield.errors import ConfigError
 from skillfield.experiments.run import RunConfig, load_config, preset
+from skillfield.experiments.stages import Stage, without
 from skillfield.experiments.tasks import TASKS
 from skillfield.imitation import EnvConfig
 from skillfield.learning.history_encoder import EncoderConfig
@@ -24,7 +25,8 @@ class Train:
     """Teach a policy a task's skills from its demonstrations.
 
     The run folder gets the resolved configuration, metrics.jsonl, TensorBoard logs and checkpoints. Ctrl-C saves a
-    checkpoint and says how to go on. Every default below is the task's own preset.
+    checkpoint and says how to go on. Every default below is the task's own preset. Where a task learns in stages
+    (config.json lists them), the defaults are those of the first one, and an option that you give holds in all.
     """
 
     task: Annotated[str, tyro.conf.Positional] = "starter"
@@ -57,6 +59,8 @@ class Train:
     """The history encoder."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     """Networks and optimisation."""
+    stages: tyro.conf.Suppress[tuple[Stage, ...]] = ()
+    """What changes in the course of the training."""
 
     def run(self) -> int:
         """Train."""
@@ -83,6 +87,7 @@ class Train:
             augmentation=self.augmentation,
             encoder=self.encoder,
             ppo=self.ppo,
+            stages=self.stages,
         )
 
     def _resumed_config(self, run: Path) -> RunConfig:
@@ -114,8 +119,15 @@ def parse(arguments: list[str]) -> Train:
         augmentation=config.augmentation,
         encoder=config.encoder,
         ppo=config.ppo,
+        stages=without(config.stages, _given(arguments)),
     )
     return tyro.cli(Train, args=arguments, default=default, prog="skillfield train")
+
+
+def _given(arguments: list[str]) -> set[str]:
+    """Settings that the command line names: `--env.no-insight` is `env.insight`."""
+    options = (argument.removeprefix("--").split("=")[0] for argument in arguments if argument.startswith("--"))
+    return {option.replace("-", "_").replace(".no_", ".") for option in options}
 
 
 def _value_of(option: str, arguments: list[str]) -> str | None:

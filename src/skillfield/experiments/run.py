@@ -10,10 +10,11 @@ from torch import Tensor
 
 from skillfield.characters import Character
 from skillfield.characters.drives import DrivePositions
-from skillfield.configuration import from_dict, to_dict
+from skillfield.configuration import changed, from_dict, to_dict
 from skillfield.errors import ConfigError
 from skillfield.experiments.methods import method
 from skillfield.experiments.recordings import task_clips
+from skillfield.experiments.stages import Stage, checked, stage_at, without
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task
 from skillfield.files import read_json, write_json
@@ -41,6 +42,10 @@ __all__ = [
 ]
 
 
+_OWN = frozenset({"env.p_carry", "env.p_lost", "augmentation.p_away"})
+"""Chances of states of the policy's own: a method's to have or not."""
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """A run, fully resolved: what `config.json` in the run folder holds."""
@@ -60,6 +65,24 @@ class RunConfig:
     augmentation: Augmentation = field(default_factory=Augmentation)
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
+    stages: tuple[Stage, ...] = ()
+    """What changes in the course of the training; the settings above are those that it begins with."""
+
+    def __post_init__(self) -> None:
+        checked(self.stages)
+        if self.stages:
+            self.in_the_end()  # whether every setting that changes is there
+
+    def at(self, samples: int) -> "RunConfig":
+        """The settings that hold after so many samples, as a run without stages."""
+        resolved = replace(self, stages=())
+        for stage in stage_at(self.stages, samples)[0]:
+            resolved = changed(resolved, stage.changes, "stages")
+        return resolved
+
+    def in_the_end(self) -> "RunConfig":
+        """The settings that hold when every stage has begun."""
+        return self.at(self.stages[-1].after) if self.stages else self
 
     def identity(self, skills: Sequence[str]) -> dict[str, Any]:
         """What a checkpoint of this run belongs to."""
@@ -70,9 +93,10 @@ def preset(of: str | Task, method_name: str = "sm") -> RunConfig:
     """The settings that train a task well."""
     chosen = task(of) if isinstance(of, str) else of
     switches = method(method_name)
-    env, augmentation = chosen.env, chosen.augmentation
+    env, augmentation, stages = chosen.env, chosen.augmentation, chosen.stages
     if not switches.own:
         env, augmentation = replace(env, p_carry=0.0, p_lost=0.0), replace(augmentation, p_away=0.0)
+        stages = without(stages, _OWN)
     return RunConfig(
         task=chosen.name,
         method=method_name,
@@ -89,6 +113,7 @@ def preset(of: str | Task, method_name: str = "sm") -> RunConfig:
         ),
         encoder=chosen.encoder,
         ppo=replace(chosen.ppo, exploration=switches.exploration),
+        stages=stages,
     )
 
 

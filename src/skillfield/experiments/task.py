@@ -6,6 +6,7 @@ from pathlib import Path
 
 from skillfield.characters import Character
 from skillfield.evaluation.metrics import TrialPlan
+from skillfield.experiments.stages import Stage
 from skillfield.imitation import EnvConfig
 from skillfield.learning.history_encoder import EncoderConfig
 from skillfield.learning.ppo import PPOConfig
@@ -30,6 +31,8 @@ class Task:
     """Probabilities and widths; a method decides which parts are on."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
+    stages: tuple[Stage, ...] = ()
+    """What changes in the course of a training."""
     data: str = ""
     """Name of the folder that those recordings are imported into."""
     stand_in: str = ""

@@ -12,13 +12,7 @@ from torch import Tensor
 
 from skillfield.reference.motion import ReferenceMotion
 
-__all__ = ["grown", "onward"]
-
-
-def grown(done: Tensor) -> Tensor:
-    """The share of their chances by which worlds go on, from the share of the training that is done: none in the first
-    half, which belongs to the demonstrations, then more and more, and all in the last quarter.  [] → []"""
-    return (4 * done - 2).clamp(0, 1)
+__all__ = ["onward"]
 
 
 def onward(motion: ReferenceMotion, clip: Tensor, frame: Tensor) -> tuple[Tensor, Tensor]:

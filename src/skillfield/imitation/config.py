@@ -34,11 +34,10 @@ class EnvConfig:
     clip_end: Literal["auto", "continue", "stop", "loop"] = "auto"
     """What the learner may expect after a clip's last frame: more of the same, nothing, or (auto) more where the
     last state has been seen before in the skill (a dribble, a hold) and nothing where it has not (a throw). With loop,
-    episodes go on across the end of clips that come round, by a chance that grows from 0 to 1 in the third quarter of
-    the training; everything else is treated as with auto."""
+    episodes go on across the end of clips that come round, and the others are treated as with auto."""
     p_carry: float = 0.0
     """Chance that a world is not reset when its episode is out of time: the next one begins in the state where this one
-    ended. It grows from 0 to this in the third quarter of the training."""
+    ended."""
     p_lost: float = 0.0
     """The same chance when an episode has lost its demonstration, or was without its objects anyhow; only for worlds
     that have gone on before. The next episode follows the body alone if the objects were lost."""

@@ -13,15 +13,15 @@ from torch import Tensor
 from skillfield.characters.physics import POLICY_HZ
 from skillfield.errors import ConfigError
 from skillfield.imitation.anchoring import Anchor
-from skillfield.imitation.carrying import grown, onward
+from skillfield.imitation.carrying import onward
 from skillfield.imitation.comparison import Comparison
 from skillfield.imitation.config import EnvConfig
-from skillfield.imitation.ends import ClipEnds
 from skillfield.imitation.history import Embedding, History
 from skillfield.imitation.perception import Perception
 from skillfield.imitation.statistics import SkillStatistics
 from skillfield.imitation.termination import failed
 from skillfield.recorded import Recorded
+from skillfield.reference.endings import returns
 from skillfield.reference.sampling import Starts, StartSampler
 from skillfield.reference.states import StateKinematics
 from skillfield.simulation import Engine
@@ -33,7 +33,7 @@ _CARRY_STEPS = 30
 
 _INSIGHT = 4  # numbers that the critic is told, beside offsets
 
-_CLOCKS = ("clip", "frame", "masked", "progress", "away", "_lived", "_last", "_return", "_silent")
+_CLOCKS = ("clip", "frame", "masked", "progress", "away", "_lived", "_return", "_silent")
 
 
 class _Outcome(NamedTuple):
@@ -98,15 +98,13 @@ class ImitationEnv:
         self.observation_size += self.history.size if self.history is not None else int(config.history == "time")
         self._eye = torch.eye(self.num_skills, device=self.device)
         self._has_objects = bool(character.object_names)
-        self._ends = ClipEnds(self.motion, StateKinematics(character, self.device), config)
+        self._goes_on = self._what_goes_on(StateKinematics(character, self.device))  # [C]
         self._present = torch.cumsum(self.motion.valid, 0)  # [N] frames up to and with this one that are not missing
         self.clip, self.frame, self.masked, self.progress = (self._longs() for _ in range(4))
         self.away = torch.zeros_like(self.clip, dtype=torch.bool)  # the objects are out of reach
         self._lived = torch.zeros_like(self.away)  # the episode began where another one ended
-        self._last = self._longs()  # the last frame that the episode follows
         self._return = torch.zeros(self.num_envs, device=self.device)
         self._silent = self._longs()  # scored steps in a row that earned nothing
-        self.training_done = torch.ones((), device=self.device)  # share of the training that is done; a learner says it
         self._carried = torch.zeros_like(self.away)  # this step has ended an episode, and the next begins where it is
         self._comparison = Comparison(engine, self.motion, config)
         self.insight_size = _INSIGHT + self._comparison.num_offsets if config.insight else 0
@@ -143,7 +141,6 @@ class ImitationEnv:
             self.history.reset(envs, starts.past_row)
         self._return[envs], self._silent[envs] = 0.0, 0
         self._anchor.clear(envs)
-        self._last[envs] = self._last_frame(starts.clip, starts.frame, self._lived[envs])
 
     def advance(self, actions: Tensor) -> None:
         """Act and simulate, and nothing else: what a trial needs, which outlives its clip."""
@@ -221,8 +218,8 @@ class ImitationEnv:
         if self.config.masked == "mean":
             reward = self._fill_masked(reward, scored)
         trained = scored if self.config.masked == "skip" else torch.ones_like(scored)
-        at_end = self.frame + self.progress - self.masked >= self._last
-        continues = truncated & (self._ends.goes_on(self.clip, self._last) | ~at_end)
+        at_end = self.frame + self.progress - self.masked >= self.motion.length[self.clip] - 1
+        continues = truncated & (self._goes_on[self.clip] | ~at_end)
         return _Outcome(reward, compared, trained, terminated, truncated, continues)
 
     def _carries(self, follows: Tensor) -> Tensor:
@@ -234,9 +231,7 @@ class ImitationEnv:
         clip, frame = self._onward()
         room = self.motion.length[clip] - 1 - frame
         chance = self.config.p_carry * follows + self.config.p_lost * (self._lived & ~follows)
-        return (torch.rand(self.num_envs, device=self.device) < chance * grown(self.training_done)) & (
-            room >= _CARRY_STEPS
-        )
+        return (torch.rand(self.num_envs, device=self.device) < chance) & (room >= _CARRY_STEPS)
 
     def _onward(self) -> tuple[Tensor, Tensor]:
         """The clip and frame that the next episode of each environment would follow if it began here.  [E], [E]"""
@@ -260,8 +255,7 @@ class ImitationEnv:
     ) -> None:
         """Begin episodes in the environments of a mask.  [E] each"""
         zero = torch.zeros_like(self.progress)
-        last = self._last_frame(clip, frame, lived)
-        fresh = (clip, frame, masked, zero, away, lived, last, zero.float(), zero)
+        fresh = (clip, frame, masked, zero, away, lived, zero.float(), zero)
         for name, value in zip(_CLOCKS, fresh, strict=True):
             clock = getattr(self, name)
             torch.where(chosen, value, clock, out=clock)
@@ -327,7 +321,6 @@ class ImitationEnv:
         older = {
             "away": nobody,
             "_lived": nobody,
-            "_last": self.motion.length[snapshot["clip"].to(self.device)] - 1,
             "place": self._anchor.at_home(),
         }  # versions that knew of none of them
         snapshot = older | snapshot
@@ -339,14 +332,16 @@ class ImitationEnv:
         self.engine.restore(snapshot)
         self._tell()
 
-    def _last_frame(self, clip: Tensor, frame: Tensor, lived: Tensor) -> Tensor:
-        """The last frame that an episode follows which begins in this one.  [E] → [E]"""
-        return self._ends.last(clip, frame, torch.maximum(lived, grown(self.training_done)))
+    def _what_goes_on(self, states: StateKinematics) -> Tensor:
+        if self.config.clip_end in ("auto", "loop"):
+            return returns(self.motion, states, self.config.weights)
+        return torch.full_like(self.motion.length, self.config.clip_end == "continue", dtype=torch.bool)
 
     @property
     def _limit(self) -> Tensor:
         """Steps after which each episode is out of time.  [E]"""
-        return (self._last - self.frame + self.masked).clamp_max(self.config.episode_length)
+        ahead = self.motion.length[self.clip] - 1 - self.frame
+        return (ahead + self.masked).clamp_max(self.config.episode_length)
 
     def _mean_return(self) -> Tensor:
         """Reward per step of each episode, as a share of the best possible, so that every reward asks for hard starts

@@ -12,6 +12,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.nn import functional
 
 from skillfield.configuration import from_dict, to_dict
 from skillfield.errors import CheckpointError
@@ -20,7 +21,15 @@ from skillfield.learning.history_encoder import EncoderConfig, HistoryEncoder
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.ppo import PPO
 
-__all__ = ["FORMAT_VERSION", "Counters", "latest_checkpoint", "load_model", "resume", "save_checkpoint"]
+__all__ = [
+    "FORMAT_VERSION",
+    "Counters",
+    "latest_checkpoint",
+    "load_model",
+    "resume",
+    "save_checkpoint",
+    "saved_counters",
+]
 
 FORMAT_VERSION = 1
 _KEEP = 2
@@ -102,19 +111,28 @@ def load_model(checkpoint: Path, identity: dict[str, Any] | None = None) -> tupl
     return model, state
 
 
+def saved_counters(checkpoint: Path) -> Counters:
+    """How far a run had come."""
+    return Counters(**_read_state(checkpoint)["counters"])
+
+
 def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
-    """Put a learner into the exact state of a checkpoint: networks, optimisers, sampler, worlds and random numbers."""
+    """Put a learner into the exact state of a checkpoint: networks, optimisers, sampler, worlds and random numbers.
+
+    A critic that is told more than before begins by disregarding it.
+    """
     model, state = load_model(checkpoint, identity)
+    path = checkpoint / "training.safetensors"
+    more = ppo.env.insight_size if model.insight == 0 else 0
+    weights, tensors = (_with_inputs(each, more) for each in (model.state_dict(), _read_tensors(path)))
     shapes = (ppo.env.observation_size, ppo.env.num_actions, ppo.env.insight_size, list(ppo.config.hidden))
-    found = (state["observations"], state["actions"], model.insight, state["hidden"])
+    found = (state["observations"], state["actions"], model.insight + more, state["hidden"])
     if shapes != found:
         what = "(observations, actions, insight, hidden)"
         raise CheckpointError(f"{checkpoint}: {what} of the checkpoint are {found}, this run has {shapes}")
-    ppo.model.load_state_dict(model.state_dict())
+    ppo.model.load_state_dict(weights)
     if ppo.env.history is not None:
         ppo.env.history.refresh()
-    path = checkpoint / "training.safetensors"
-    tensors = _read_tensors(path)
     try:
         for name, optimiser in _optimisers(ppo).items():
             _restore_optimiser(optimiser, _below(tensors, name))
@@ -130,6 +148,12 @@ def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
         raise CheckpointError(f"{path}: does not fit this run: {problem}") from None
     ppo.kl_factor = state["kl_factor"]
     return Counters(**state["counters"])
+
+
+def _with_inputs(tensors: dict[str, Tensor], more: int) -> dict[str, Tensor]:
+    """The same with weights 0, and nothing learned about them yet, for more inputs of the critic."""
+    first = ("critic.0.weight", "critic_optimiser/0/exp_avg", "critic_optimiser/0/exp_avg_sq")
+    return tensors | {name: functional.pad(tensors[name], (0, more)) for name in first if name in tensors}
 
 
 def _history_shape(ppo: PPO) -> dict[str, Any] | None:

@@ -45,10 +45,8 @@ class PPOConfig:
     learning_rate_final: float | None = None
     """Step size at the end of the budget, reached linearly; None keeps it."""
     target_kl: float | None = None
-    """Adapt the step size so that each update moves the policy by about this divergence; None switches it off."""
-    target_kl_final: float | None = None
-    """That divergence at the end of the budget, reached linearly; None keeps it. A rate that it chooses cannot be made
-    to fall by `learning_rate_final`: the factor would make up for it."""
+    """Adapt the step size so that each update moves the policy by about this divergence; None switches it off. A rate
+    that it chooses cannot be made to fall by `learning_rate_final`: the factor would make up for it."""
     max_learning_rate: float | None = None
     """The largest step size that `target_kl` may choose; None allows a hundred times the one at the start."""
     sigma: float = 0.055
@@ -114,7 +112,6 @@ class PPO:
         config = self.config
         sigma = _anneal(config.sigma, config.sigma_final, progress)
         rate = _anneal(config.learning_rate, config.learning_rate_final, progress) * self.kl_factor
-        self.env.training_done.fill_(progress)
         if self.observation is None:
             self.observation = self.env.reset()
         sampling, clock = self.env.sampling_seconds, self._time()
@@ -128,8 +125,7 @@ class PPO:
         metrics = self.improve(rollout, sigma, rate, self._entropy_weight(progress))
         self.seconds["learning"] += self._time() - clock
         if config.target_kl is not None:
-            target = _anneal(config.target_kl, config.target_kl_final, progress)
-            self.kl_factor = min(_adapt(self.kl_factor, metrics["kl"], target), self._max_factor)
+            self.kl_factor = min(_adapt(self.kl_factor, metrics["kl"], config.target_kl), self._max_factor)
         return metrics | {"learning_rate": rate}
 
     @torch.no_grad()

@@ -55,13 +55,17 @@ def train_loop(
     identity: dict[str, Any],
     counters: Counters,
     report: Callable[[TrainingStatus], None],
+    until: int | None = None,
     checkpoint_seconds: float = 60.0,
 ) -> bool:
-    """Train until the budget ends; returns False if it was interrupted. A checkpoint is written either way."""
+    """Train until the budget ends, or until there are so many samples; returns False if it was interrupted.
+
+    A checkpoint is written either way.
+    """
     began, earlier, samples_before = time.perf_counter(), counters.seconds, counters.samples
     last_save, dumped = began, 0
     with StopRequest() as stop:
-        while budget.progress(counters) < 1.0 and not stop.requested:
+        while budget.progress(counters) < 1.0 and (until is None or counters.samples < until) and not stop.requested:
             metrics = ppo.update(budget.progress(counters))
             counters.updates += 1
             counters.samples += ppo.samples_per_update

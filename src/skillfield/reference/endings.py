@@ -23,18 +23,13 @@ clips have 0.02 to 0.05 and the toss 2.8; BallPlay-M's dribbles 0.9 to 1.6, the 
 
 
 @torch.no_grad()
-def return_exponent(
-    motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights, last: Tensor | None = None
-) -> Tensor:
-    """-ln β of each clip's last state and the most similar earlier one of the same skill, after alignment.  [C]
-
-    last: rows to take for the last ones, if not those of the last frames.  [C]
-    """
+def return_exponent(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights) -> Tensor:
+    """-ln β of each clip's last state and the most similar earlier one of the same skill, after alignment.  [C]"""
     weights = weights.at_least(_VELOCITY, _VELOCITY)
     features = similarity_features(canonical(motion, states), weights, states.layout)
     row = torch.arange(len(motion.qpos), device=motion.device)
     clip = motion.clip_of_row
-    last = motion.start + motion.length - 1 if last is None else last
+    last = motion.start + motion.length - 1
     exponent = similarity_exponent(features.rows(last), features)  # [C, N]
     same_skill = motion.skill.unsqueeze(1) == motion.skill[clip]
     near_an_end = row > last[clip] - _APART
@@ -42,8 +37,6 @@ def return_exponent(
     return exponent.masked_fill(~same_skill | near_an_end | ~shown, torch.inf).amin(dim=1)
 
 
-def returns(
-    motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights, last: Tensor | None = None
-) -> Tensor:
+def returns(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights) -> Tensor:
     """Which clips come back to where they have been, so that they could go on.  [C] bool"""
-    return return_exponent(motion, states, weights, last) < _ALIKE
+    return return_exponent(motion, states, weights) < _ALIKE

@@ -6,6 +6,7 @@ from functools import partial
 from skillfield.characters.humanoid import humanoid
 from skillfield.evaluation.court import CourtDribbleRule, LayupRule, ShotRule
 from skillfield.evaluation.metrics import TrialPlan
+from skillfield.experiments.stages import Stage
 from skillfield.experiments.task import Task
 from skillfield.imitation import EnvConfig
 from skillfield.imitation.termination import Termination
@@ -18,9 +19,36 @@ __all__ = ["ballplay", "ballplay_full_hands", "ballplay_paper"]
 _SHOT_APEX = 2.94
 """Metres: the ball's greatest height in the captured shot."""
 
+_BEYOND_THE_CLIPS = Stage(
+    180_000_000,
+    {
+        "env.clip_end": "loop",
+        "ppo.gae_lambda": 0.98,  # a throw is judged by its catch, forty steps later
+        "augmentation.p_external": 0.2,
+    },
+)
+"""Who can dribble learns what follows a throw, and more often how to come to a skill from another one."""
+
+_LIVES = Stage(
+    440_000_000,
+    {
+        "env.p_carry": 0.7,
+        "env.p_lost": 0.3,
+        "env.insight": True,
+        "augmentation.p_away": 0.1,
+        "augmentation.detours": True,
+        "augmentation.p_external": 0.4,  # of the starts, which are rarer now
+        "ppo.target_kl": 0.02,
+    },
+)
+"""Who comes round learns to do so again and again, and to stand when the ball is gone."""
+
+_POLISH = Stage(1_200_000_000, {"ppo.target_kl": 0.008})
+"""Smaller and smaller steps."""
+
 
 def ballplay() -> Task:
-    """Fingers fused, thousands of worlds, large batches: as in the run that passed the paper, and changes since."""
+    """Fingers fused, thousands of worlds, large batches; in stages, like the chain of runs that passed the paper."""
     return Task(
         name="ballplay",
         summary="a humanoid and a basketball: three dribbles, layup, shot, from motion capture (GPU, an hour)",
@@ -37,8 +65,8 @@ def ballplay() -> Task:
                 "shot": ShotRule(apex=_SHOT_APEX),
             },
         ),
-        env=EnvConfig(termination=Termination(lost_after=15), clip_end="loop", p_carry=0.7, p_lost=0.3, insight=True),
-        augmentation=Augmentation(velocity=1.0, detours=True, p_external=0.3),
+        env=EnvConfig(termination=Termination(lost_after=15)),
+        augmentation=Augmentation(velocity=1.0),
         encoder=EncoderConfig(channels=(64, 32, 16), stride=3, horizons=(1, 8, 16, 32), noise=0.01, drift=0.01),
         ppo=PPOConfig(
             horizon=16,
@@ -46,16 +74,15 @@ def ballplay() -> Task:
             epochs=4,
             learning_rate=1e-4,
             target_kl=0.03,
-            target_kl_final=0.008,
             max_learning_rate=3e-4,
-            gae_lambda=0.98,  # a throw is judged by its catch, forty steps later
             first_action="demonstrated",
             by_skill=True,
             half=True,
         ),
+        stages=(_BEYOND_THE_CLIPS, _LIVES, _POLISH),
         num_envs=8192,
         minutes=60.0,
-        table_samples=240_000_000,
+        table_samples=400_000_000,
     )
 
 
@@ -80,6 +107,7 @@ def ballplay_paper() -> Task:
         augmentation=Augmentation(),
         encoder=EncoderConfig(),
         ppo=PPOConfig(),
+        stages=(),
         num_envs=2048,
         minutes=24 * 60.0,
     )
