@@ -14,6 +14,7 @@ import torch
 from run_pages import SKILLS, add_graph, make_run, report
 from skillfield.characters import Character
 from skillfield.clips import Clip
+from skillfield.experiments.stages import Stage
 from skillfield.reference import ReferenceMotion
 from skillfield.reference.adaptive import AdaptiveSampling
 from skillfield.reporting.bars import rate_bar
@@ -54,6 +55,22 @@ def test_a_curve_skips_what_was_not_measured() -> None:
 def test_axes_have_round_numbers(high: float, ticks: list[float]) -> None:
     """Steps of 1, 2 or 5."""
     assert axis_ticks(0.0, high, 5) == ticks
+
+
+def test_stages_are_marked_in_every_chart(tmp_path: Path) -> None:
+    """Those that any run came to, with what they change for anyone, said once."""
+    early, late = Stage(2000, {"env.clip_end": "loop"}), Stage(9000, {"env.p_carry": 0.5})
+    own = Stage(2000, {"env.clip_end": "loop", "env.insight": True})
+    html = report(make_run(tmp_path / "a", stages=(early, late)), make_run(tmp_path / "b", "full", stages=(own, late)))
+    charts = [chart for chart in html.split("<svg ") if 'class="line c0' in chart]
+    assert len(charts) == 3  # the reward, and that of either skill
+    assert all(chart.count('class="mark"') == 1 for chart in charts)
+    assert "From 2k samples on: env.clip_end loop, env.insight True." in html
+    assert "beginning of a stage" in html
+    assert "env.p_carry 0.5" not in html
+    plain = report(make_run(tmp_path / "c"))
+    assert 'class="mark"' not in plain
+    assert "beginning of a stage" not in plain
 
 
 def test_start_weights_are_those_that_training_samples_with(

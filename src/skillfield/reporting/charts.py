@@ -81,14 +81,25 @@ class _Frame:
         return Scale(low, high, self.height - self.bottom, self.top)
 
 
-def line_chart(title: str, series: Sequence[Series], top: float | None = None, x_label: str = "samples") -> str:
-    """Lines with bands over a common x; y begins at 0. top: the highest value to make room for."""
+def line_chart(
+    title: str,
+    series: Sequence[Series],
+    top: float | None = None,
+    x_label: str = "samples",
+    marks: Sequence[float] = (),
+) -> str:
+    """Lines with bands over a common x; y begins at 0.
+
+    top: the highest value to make room for. marks: places along x to draw an upright line at.
+    """
     frame = _Frame()
     reach = max(one.reach for one in series)
     highest = max(one.highest for one in series) if top is None else top
     ticks = axis_ticks(0.0, highest if highest > 0 else 1.0, 4)
     x, y = frame.x(0.0, reach), frame.y(0.0, max(ticks[-1], highest))
     parts = [_axes(x, y, axis_ticks(0.0, reach, 4), ticks, x_label)]
+    for at in (x(mark) for mark in marks if mark <= reach):
+        parts.append(f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{y.start}" y2="{y.stop}"/>')
     for one in series:
         parts.append(_drawn_series(one, x, y))
     parts.append(_series_strips(series, x, frame))

@@ -11,23 +11,35 @@ from numpy.typing import NDArray
 from skillfield.reporting.charts import Series, line_chart
 from skillfield.reporting.runs import RunRecord
 
-__all__ = ["curve", "curve_charts"]
+__all__ = ["curve", "curve_charts", "stage_changes"]
 
 Numbers = NDArray[np.float64]
 
 _POINTS = 120  # more than a chart has pixels for is noise
 
 
+def stage_changes(groups: Mapping[str, Sequence[RunRecord]]) -> dict[int, list[str]]:
+    """What changes for anyone after how many samples, as far as any run came: settings and their new values."""
+    reach = max((run.metrics[-1]["samples"] for runs in groups.values() for run in runs), default=0)
+    found: dict[int, dict[str, None]] = {}
+    for stage in (stage for runs in groups.values() for run in runs for stage in run.config.get("stages", ())):
+        if stage["after"] <= reach:
+            changes = {f"{name} {value}": None for name, value in stage["changes"].items()}
+            found.setdefault(stage["after"], {}).update(changes)
+    return {after: list(found[after]) for after in sorted(found)}
+
+
 def curve_charts(groups: Mapping[str, Sequence[RunRecord]], skills: Sequence[str]) -> list[str]:
-    """A chart of each metric that any run logged: reward, reward per skill on the same scale, speed, KL."""
+    """A chart of each metric that any run logged: reward, reward per skill on the same scale, speed, KL. Stages are
+    marked."""
     wanted = {"reward": "reward"}
     wanted |= {f"reward/{skill}": f"reward · {skill}" for skill in skills}
     wanted |= {"samples_per_second": "samples per second", "kl": "KL divergence per update"}
     lines = {metric: _lines(groups, metric) for metric in wanted}
     rewards = [one.highest for metric, some in lines.items() if metric.startswith("reward") for one in some]
-    top = max(rewards, default=1.0)
+    top, marks = max(rewards, default=1.0), list(stage_changes(groups))
     return [
-        line_chart(title, lines[metric], top if metric.startswith("reward") else None)
+        line_chart(title, lines[metric], top if metric.startswith("reward") else None, marks=marks)
         for metric, title in wanted.items()
         if lines[metric]
     ]

@@ -91,6 +91,7 @@ svg text { font-size: 10px; fill: var(--soft); font-variant-numeric: tabular-num
 svg .heading { font-size: 12px; font-weight: 600; fill: var(--ink); }
 .axis { stroke: var(--soft); stroke-width: 1; }
 .mesh { stroke: var(--rule); stroke-width: .7; }
+.mark { stroke: var(--soft); stroke-width: .9; stroke-dasharray: 3 3; }
 .c0 { --colour: var(--c0); } .c1 { --colour: var(--c1); } .c2 { --colour: var(--c2); } .c3 { --colour: var(--c3); }
 .c4 { --colour: var(--c4); } .c5 { --colour: var(--c5); } .c6 { --colour: var(--c6); }
 .line, .swatch { fill: none; stroke: var(--colour); stroke-width: 1.7; stroke-linejoin: round; stroke-linecap: round; }

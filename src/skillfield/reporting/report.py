@@ -11,7 +11,7 @@ from skillfield.reporting.bars import comparison_bars
 from skillfield.reporting.charts import duration, series_class, short
 from skillfield.reporting.clipsets import FilmRoom, pair_id, pair_sets, skill_sets
 from skillfield.reporting.connections import SIMILARITY_LEVELS, connection_pictures
-from skillfield.reporting.curves import curve_charts
+from skillfield.reporting.curves import curve_charts, stage_changes
 from skillfield.reporting.page import facts, html_page, legend, play_button, section
 from skillfield.reporting.results import results_table, transition_heat_map
 from skillfield.reporting.runs import RunRecord, by_method
@@ -117,8 +117,14 @@ def _differences(groups: Groups) -> str:
         names = sorted({name for some in settings for name in some if name not in _SAME_RUN})
         differing = [name for name in names if len({repr(some.get(name)) for some in settings}) > 1]
         if differing:
-            items.append(f"<li>Runs of {escape(method)} differ in {escape(', '.join(differing))}.</li>")
-    return f'<ul class="notes">{"".join(items)}</ul>' if items else ""
+            items.append(f"Runs of {method} differ in {', '.join(differing)}.")
+    return _sentences(items)
+
+
+def _sentences(items: Sequence[str]) -> str:
+    """Sentences under a table or charts; nothing if there are none."""
+    listed = "".join(f"<li>{escape(item)}</li>" for item in items)
+    return f'<ul class="notes">{listed}</ul>' if items else ""
 
 
 def _curves(topic: _Topic) -> str:
@@ -128,6 +134,9 @@ def _curves(topic: _Topic) -> str:
             "A line is the mean over a method's runs and its band their range, as far as all of them came; "
             "beyond that, paler, the longest run alone. "
         )
+    stages = stage_changes(topic.groups)
+    if stages:
+        caption += "An upright dashed line is the beginning of a stage. "
     key = legend([(f"swatch {series_class(number)}", method) for number, method in enumerate(topic.groups)])
     return section(
         f"training-{topic.task}",
@@ -135,6 +144,7 @@ def _curves(topic: _Topic) -> str:
         caption,
         key,
         _grid(curve_charts(topic.groups, topic.skills)),
+        _sentences([f"From {short(after)} samples on: {', '.join(changes)}." for after, changes in stages.items()]),
     )
 
 
