@@ -182,3 +182,14 @@ def test_a_critic_that_is_told_more_begins_by_disregarding_it(tmp_path: Path) ->
     new = told.model.state_dict()["critic.0.weight"][:, -told.env.insight_size :]
     assert float(new.abs().max()) > 0
     assert not torch.equal(told.model.value(seen, insight), told.model.value(seen, 0 * insight))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_stages_follow_one_another_on_a_gpu(tmp_path: Path) -> None:
+    """What was recorded in one stage is gone in the next, which records anew."""
+    stages = (
+        Stage(6 * UPDATE, {"env.clip_end": "loop"}),
+        Stage(12 * UPDATE, {"env.p_carry": 0.5, "env.insight": True}),
+    )
+    assert train_run(replace(staged(18, stages), device="cuda"), tmp_path, progress=False)
+    assert load_model(latest_checkpoint(tmp_path))[1]["counters"]["updates"] == 18

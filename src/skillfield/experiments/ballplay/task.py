@@ -24,6 +24,7 @@ _BEYOND_THE_CLIPS = Stage(
     {
         "env.clip_end": "loop",
         "ppo.gae_lambda": 0.98,  # a throw is judged by its catch, forty steps later
+        "augmentation.velocity": 1.0,
         "augmentation.p_external": 0.2,
     },
 )
@@ -66,7 +67,7 @@ def ballplay() -> Task:
             },
         ),
         env=EnvConfig(termination=Termination(lost_after=15)),
-        augmentation=Augmentation(velocity=1.0),
+        augmentation=Augmentation(velocity=0.1),
         encoder=EncoderConfig(channels=(64, 32, 16), stride=3, horizons=(1, 8, 16, 32), noise=0.01, drift=0.01),
         ppo=PPOConfig(
             horizon=16,
