@@ -45,7 +45,7 @@ _LIVES = Stage(
 """Who comes round learns to do so again and again, and to stand when the ball is gone."""
 
 _POLISH = Stage(1_200_000_000, {"ppo.target_kl": 0.008})
-"""Smaller and smaller steps."""
+"""Smaller steps."""
 
 
 def ballplay() -> Task:
