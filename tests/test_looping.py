@@ -18,6 +18,7 @@ from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.termination import Termination
 from skillfield.learning.training import Budget
 from skillfield.reference import Augmentation, AugmentedSampler, ReferenceMotion, TrackingWeights
+from skillfield.reference.adaptive import AdaptiveSampling
 from skillfield.reference.looping import looped
 from skillfield.reference.states import StateKinematics
 from skillfield.reporting.runs import read_run
@@ -190,3 +191,37 @@ def test_what_a_run_leaves_for_reports_counts_demonstrated_frames_alone(tmp_path
         assert np.array_equal(ours, theirs)
     assert loop.mean_reward is not None
     assert len(loop.mean_reward) == sum(clip.length for clip in loop.clips)
+
+
+def test_a_clip_leaves_where_it_comes_round_best(
+    make_clip: MakeClip, hand_character: Character, states: StateKinematics
+) -> None:
+    """A ball that is pulled up in the last five frames, at 3.5 m/s more than a round ago: these are given up, and no
+    more. A tenth of that speed is not worth a frame. What is over with its end, such as a leap, stays whole."""
+    for speed, kept in ((3.5, FRAMES - 5), (0.35, FRAMES)):
+        clip = bobbing(make_clip)
+        ball = clip.object_pos.copy()
+        ball[-5:, 0, 2] += speed / 60 * np.arange(1, 6)
+        motion = ReferenceMotion(
+            [replace(clip, object_pos=ball), climbing(make_clip)], hand_character, ("bob", "climb")
+        )
+        longer = looped(motion, states, TrackingWeights(), 60)
+        assert longer.demonstrated_length().tolist() == [kept, FRAMES]
+        torch.testing.assert_close(longer.qpos[:kept], motion.qpos[:kept])
+        assert int(longer.length[0]) >= kept + 60
+
+
+def test_shortened_clips_are_the_same_up_to_their_new_ends(both: ReferenceMotion) -> None:
+    """Rows are numbered anew, and a record of rewards over other frames is not taken over."""
+    shorter = both.shortened(torch.tensor([50, 80]))
+    assert (shorter.length.tolist(), shorter.start.tolist(), len(shorter.qpos)) == ([50, 80], [0, 50], 130)
+    kept = torch.cat((torch.arange(50), torch.arange(80, 160)))
+    assert torch.equal(shorter.qpos, both.qpos[kept])
+    assert torch.equal(shorter.origin, torch.arange(130))
+    for ours, theirs in zip(shorter.kinematics(torch.arange(130)), both.kinematics(kept), strict=True):
+        assert torch.equal(ours, theirs)
+    record = AdaptiveSampling(shorter, 10.0, 5.0)
+    record.load(torch.rand(160))
+    assert not record.mean_reward.any()
+    record.load(torch.full((130,), 0.5))
+    assert (record.mean_reward == 0.5).all()

@@ -1,8 +1,8 @@
 """A training in stages: what is asked of a policy when.
 
 What a policy of some skill gains from would keep a new one from learning anything. So a run may have stages: settings
-that hold from so many samples on. A stage begins with the networks, the optimisers and the record of hard starts of the
-one before, as if the run had been interrupted, changed and resumed. Stages are counted in samples and not in shares of
+that hold from so many samples on. A stage begins with the networks and the optimisers of the one before, as if the run
+had been interrupted, changed and resumed. Stages are counted in samples and not in shares of
 the budget: a short run is the beginning of a long one.
 """
 

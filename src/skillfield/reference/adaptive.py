@@ -71,5 +71,9 @@ class AdaptiveSampling:
         self.mean_reward += share * (total / count.clamp_min(1) - self.mean_reward)
 
     def load(self, mean_reward: Tensor) -> None:
-        """Go on with statistics of an earlier session.  [frames that were demonstrated]"""
-        self.mean_reward[self._motion.demonstrated] = mean_reward.to(self.mean_reward.device)
+        """Go on with statistics of an earlier session; of other demonstrations there is nothing to go on with.
+
+        [frames that were demonstrated]
+        """
+        if len(mean_reward) == int(self._motion.demonstrated.sum()):
+            self.mean_reward[self._motion.demonstrated] = mean_reward.to(self.mean_reward.device)

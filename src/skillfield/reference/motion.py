@@ -157,6 +157,17 @@ class ReferenceMotion:
         """Frames of each clip that were demonstrated.  [C]"""
         return torch.zeros_like(self.length).index_add_(0, self.clip_of_row, self.demonstrated.long())
 
+    def shortened(self, length: Tensor) -> "ReferenceMotion":
+        """The same clips up to so many frames of each; before anything follows them.  [C]"""
+        every = torch.arange(len(self.qpos), device=self.device)
+        kept = every - self.start[self.clip_of_row] < length[self.clip_of_row]
+        result = copy.copy(self)
+        for name in ("qpos", "qvel", "contact_pairs", "valid", "demonstrated", "entry", "_table"):
+            setattr(result, name, getattr(self, name)[kept])
+        result.origin, result.length = every[: int(kept.sum())], length
+        result._number_rows()
+        return result
+
     def followed_by(self, tails: Sequence[Tail], states: Callable[[Tensor, Tensor], Kinematics]) -> "ReferenceMotion":
         """The same clips, each followed by more frames.  tails: one for each clip."""
         device, own = self.device, torch.arange(len(self.qpos), device=self.device)
