@@ -212,7 +212,8 @@ def test_a_clip_leaves_where_it_comes_round_best(
 
 
 def test_shortened_clips_are_the_same_up_to_their_new_ends(both: ReferenceMotion) -> None:
-    """Rows are numbered anew, and a record of rewards over other frames is not taken over."""
+    """Rows are numbered anew. A record of rewards is taken over as far as its frames are still there, or as it is; one
+    of other clips does not fit."""
     shorter = both.shortened(torch.tensor([50, 80]))
     assert (shorter.length.tolist(), shorter.start.tolist(), len(shorter.qpos)) == ([50, 80], [0, 50], 130)
     kept = torch.cat((torch.arange(50), torch.arange(80, 160)))
@@ -221,7 +222,10 @@ def test_shortened_clips_are_the_same_up_to_their_new_ends(both: ReferenceMotion
     for ours, theirs in zip(shorter.kinematics(torch.arange(130)), both.kinematics(kept), strict=True):
         assert torch.equal(ours, theirs)
     record = AdaptiveSampling(shorter, 10.0, 5.0)
-    record.load(torch.rand(160))
-    assert not record.mean_reward.any()
+    whole = torch.rand(160)
+    record.load(whole)
+    assert torch.equal(record.mean_reward, whole[kept])
     record.load(torch.full((130,), 0.5))
     assert (record.mean_reward == 0.5).all()
+    with pytest.raises(RuntimeError, match="shape"):
+        record.load(torch.rand(140))

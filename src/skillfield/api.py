@@ -24,6 +24,7 @@ from skillfield.imitation import ImitationEnv
 from skillfield.learning.checkpoint import Counters, latest_checkpoint, resume, saved_counters
 from skillfield.learning.history_encoder import HistoryEncoder
 from skillfield.learning.networks import ActorCritic
+from skillfield.learning.ppo import PPO
 from skillfield.learning.training import Budget, TrainingStatus, train_loop
 from skillfield.reference import Augmentation, AugmentedSampler
 from skillfield.reporting.logs import MetricsLog
@@ -88,9 +89,15 @@ def train_run(
     chosen = task or find_task(config.task)
     identity = config.identity(chosen.skills)
     counters = saved_counters(latest_checkpoint(run)) if resumed else Counters()
-    ppo = build_ppo(config.at(counters.samples), chosen)
-    if resumed:
-        resume(latest_checkpoint(run), ppo, identity)
+
+    def learner(begun: bool) -> PPO:
+        """Of the stage that the run has come to; one that has begun goes on from its newest checkpoint."""
+        ppo = build_ppo(config.at(counters.samples), chosen)
+        if begun:
+            resume(latest_checkpoint(run), ppo, identity)
+        return ppo
+
+    ppo = learner(resumed)
     save_config(config, run)
     title = f"{config.task} · {config.method} · seed {config.seed}"
     display = Progress(title, list(chosen.skills)) if progress else nullcontext()
@@ -106,8 +113,7 @@ def train_run(
                 return finished
             del ppo
             gc.collect()  # worlds fill a GPU: let go of these before there are others
-            ppo = build_ppo(config.at(counters.samples), chosen)
-            resume(latest_checkpoint(run), ppo, identity)
+            ppo = learner(begun=True)
 
 
 @memory_errors()

@@ -14,7 +14,7 @@ from skillfield.configuration import changed, from_dict, to_dict
 from skillfield.errors import ConfigError
 from skillfield.experiments.methods import method
 from skillfield.experiments.recordings import task_clips
-from skillfield.experiments.stages import Stage, checked, stage_at, without
+from skillfield.experiments.stages import Stage, check_stages, stage_at, without
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task
 from skillfield.files import read_json, write_json
@@ -69,7 +69,7 @@ class RunConfig:
     """What changes in the course of the training; the settings above are those that it begins with."""
 
     def __post_init__(self) -> None:
-        checked(self.stages)
+        check_stages(self.stages)
         if self.stages:
             self.in_the_end()  # whether every setting that changes is there
 

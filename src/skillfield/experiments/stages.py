@@ -1,8 +1,8 @@
 """A training in stages: what is asked of a policy when.
 
 What a policy of some skill gains from would keep a new one from learning anything. So a run may have stages: settings
-that hold from so many samples on. A stage begins with the networks and the optimisers of the one before, as if the run
-had been interrupted, changed and resumed. Stages are counted in samples and not in shares of
+that hold from so many samples on. A stage begins with the networks, the optimisers and the record of hard starts of
+the one before, as if the run had been interrupted, changed and resumed. Stages are counted in samples and not in shares of
 the budget: a short run is the beginning of a long one.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from skillfield.errors import ConfigError
 
-__all__ = ["Stage", "checked", "describe", "stage_at", "without"]
+__all__ = ["Stage", "check_stages", "describe", "stage_at", "without"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Stage:
             raise ConfigError(f"stages: the changes of a stage are names and values, found {kind}")
 
 
-def checked(stages: Sequence[Stage]) -> None:
+def check_stages(stages: Sequence[Stage]) -> None:
     """Refuse stages that do not follow one another."""
     before = 0
     for number, stage in enumerate(stages):

@@ -71,9 +71,11 @@ class AdaptiveSampling:
         self.mean_reward += share * (total / count.clamp_min(1) - self.mean_reward)
 
     def load(self, mean_reward: Tensor) -> None:
-        """Go on with statistics of an earlier session; of other demonstrations there is nothing to go on with.
-
-        [frames that were demonstrated]
-        """
-        if len(mean_reward) == int(self._motion.demonstrated.sum()):
-            self.mean_reward[self._motion.demonstrated] = mean_reward.to(self.mean_reward.device)
+        """Go on with statistics of an earlier session.  [frames that are demonstrated, or that were recorded]"""
+        shown, motion = self._motion.demonstrated, self._motion
+        mean_reward = mean_reward.to(self.mean_reward.device)
+        if len(mean_reward) == int(motion.recorded_length.sum()):
+            before = torch.cumsum(motion.recorded_length, 0) - motion.recorded_length  # [C]
+            row = torch.nonzero(shown).squeeze(1)
+            mean_reward = mean_reward[before[self._clip[row]] + row - motion.start[self._clip[row]]]
+        self.mean_reward[shown] = mean_reward

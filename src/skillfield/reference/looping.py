@@ -43,11 +43,13 @@ def looped(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWe
     -ln β 1.0 to 2.6 to their own skill, the shot 3.7, the layup 9.3; the layup has 3.4 to the shot's catch, which has
     6.7 back. The dribble to the right has 2.5 at its end and 1.4 twelve frames before, which it gives up.
     """
-    ends_as_it_was = returns(motion, states, weights)
+    ends_as_it_was = torch.nonzero(returns(motion, states, weights)).squeeze(1)  # a throw is whole or not a throw
     weights = weights.at_least(_VELOCITY, _OBJECT_VELOCITY)
     features = similarity_features(canonical(motion, states), weights, states.layout)
-    best = torch.stack([_best_length(motion, features, clip) for clip in range(motion.num_clips)])
-    motion = motion.shortened(torch.where(ends_as_it_was, best, motion.length))  # a throw is whole or not a throw
+    length = motion.length.clone()
+    for clip in ends_as_it_was.tolist():
+        length[clip] = _best_length(motion, features, clip)
+    motion = motion.shortened(length)
     features = similarity_features(canonical(motion, states), weights, states.layout)
     last = motion.start + motion.length - 1
     late = torch.arange(len(motion.qpos), device=motion.device) > last[motion.clip_of_row] - _APART

@@ -106,6 +106,7 @@ class ReferenceMotion:
         self.origin = torch.arange(len(self.valid), device=device)  # [N] the demonstrated frame that each is or repeats
         self.entry = torch.zeros_like(self.valid)  # [N] frames of a detour, where a state of another skill may begin
         self.length = torch.tensor(lengths, device=device)  # [C]
+        self.recorded_length = self.length  # [C] of the clips that are no detours, as they were recorded
         self.skill = torch.tensor([skills.index(clip.skill) for clip in clips], device=device)  # [C]
         self._number_rows()
         key = character.key_body_index
