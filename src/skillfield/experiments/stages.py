@@ -2,8 +2,8 @@
 
 What a policy of some skill gains from would keep a new one from learning anything. So a run may have stages: settings
 that hold from so many samples on. A stage begins with the networks, the optimisers and the record of hard starts of
-the one before, as if the run had been interrupted, changed and resumed. Stages are counted in samples and not in shares of
-the budget: a short run is the beginning of a long one.
+the one before, as if the run had been interrupted, changed and resumed. Stages are counted in samples and not in shares
+of the budget: a short run is the beginning of a long one.
 """
 
 from collections.abc import Collection, Mapping, Sequence
