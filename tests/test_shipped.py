@@ -59,18 +59,27 @@ def nothing_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
 
+_DRIBBLES = ("dribble_forward", "dribble_left", "dribble_right")
+
+
 @pytest.mark.usefixtures("nothing_imported")
-def test_without_recordings_the_humanoid_starts_from_our_own_clips() -> None:
-    """Nothing has to be downloaded to see it: three seconds of each dribble and of the layup, and it says so."""
+@pytest.mark.parametrize(
+    ("name", "method", "skills"), [("ballplay", "full", (*_DRIBBLES, "layup")), ("ballplay-sm", "sm", _DRIBBLES)]
+)
+def test_without_recordings_the_humanoid_starts_from_our_own_clips(
+    name: str, method: str, skills: tuple[str, ...]
+) -> None:
+    """Nothing has to be downloaded to see it: three seconds of each skill that it has, and it says so."""
     with pytest.warns(SkillfieldNote, match="recordings of 'ballplay' are not here.*'courtside'"):
-        loaded = load_run("ballplay")
+        loaded = load_run(name)
+    assert loaded.config.method == method
     assert loaded.config.data == str(CLIP_FOLDER)
     make_env = env_factory(loaded.task, loaded.config, loaded.networks)
     motion = make_env(1).motion
-    skilled = torch.nonzero(motion.skill != motion.skills.index("shot")).squeeze(1)
-    frame = torch.full_like(skilled, 10)
-    env = make_env(len(skilled))
-    trials = run_trials(env, loaded.networks, starts_at(env.motion, skilled, frame), 180)
+    clips = torch.tensor([clip for clip, skill in enumerate(motion.skill.tolist()) if motion.skills[skill] in skills])
+    frame = torch.full_like(clips, 10)
+    env = make_env(len(clips))
+    trials = run_trials(env, loaded.networks, starts_at(env.motion, clips, frame), 180)
     assert trials.alive[-1].all()
     assert (trials.object_pos_w - trials.root_pos_w).norm(dim=-1).max() < 2.5
 

@@ -1,4 +1,4 @@
-"""Trained policies that come with the package, each under the name of its task.
+"""Trained policies that come with the package, each under the name of its task; baselines as TASK-METHOD.
 
 One is a folder like a run's: config.json, and a checkpoint of the networks alone in half precision.
 """

@@ -31,7 +31,7 @@ _BEYOND_THE_CLIPS = Stage(
 """Who can dribble learns what follows a throw, and more often how to come to a skill from another one."""
 
 _LIVES = Stage(
-    440_000_000,
+    300_000_000,
     {
         "env.p_carry": 0.7,
         "env.p_lost": 0.3,
