@@ -3,11 +3,14 @@
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 from skillfield.cli.main import COMMANDS, main
+from skillfield.cli.tasks import Tasks
+from skillfield.errors import SkillfieldNote
 
 TINY = ["--num-envs", "32", "--ppo.horizon", "4", "--ppo.minibatch", "64", "--ppo.hidden", "16"]
 
@@ -142,3 +145,16 @@ def test_ctrl_c_saves_a_checkpoint_and_says_how_to_go_on(tmp_path: Path) -> None
     assert process.returncode == 130
     assert f"skillfield train --resume {folder}" in output
     assert (folder / "checkpoints" / "latest").is_file()
+
+
+def test_a_note_is_said_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two policies that lack the same recordings need one line; two different notes are two."""
+
+    def run(_: Tasks) -> int:
+        for note in ("one", "one", "two"):
+            warnings.warn(note, SkillfieldNote, stacklevel=1)
+        return 0
+
+    monkeypatch.setattr(Tasks, "run", run)
+    assert main(["tasks"]) == 0
+    assert capsys.readouterr().err.splitlines() == ["note: one", "note: two"]

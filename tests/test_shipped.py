@@ -100,6 +100,7 @@ def test_a_note_is_one_line_on_the_command_line(capsys: pytest.CaptureFixture[st
     assert main(["data", "record", "ballplay", "--out", str(out), "--skills", "dribble_left", "--attempts", "1"]) == 0
     said = capsys.readouterr().err.splitlines()
     assert [line for line in said if line.startswith("note: the recordings of 'ballplay'")] == said
+    assert len(said) == 1
     with pytest.raises(ClipError, match="--data courtside"):
         clip_folder(ballplay())
     assert clip_folder(ballplay(), Path("courtside")) == CLIP_FOLDER

@@ -64,16 +64,18 @@ def main(arguments: list[str] | None = None) -> int:
 
 @contextmanager
 def _plain_notes() -> Iterator[None]:
-    """Notes are one line each, without the place in the code that warnings name."""
+    """Notes are one line each, said once, without the place in the code that warnings name."""
+    said: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", SkillfieldNote)
         others = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-            if issubclass(category, SkillfieldNote):
-                print(f"note: {message}", file=sys.stderr)
-            else:
+            if not issubclass(category, SkillfieldNote):
                 others(message, category, *place, **more)
+            elif str(message) not in said:
+                said.add(str(message))
+                print(f"note: {message}", file=sys.stderr)
 
         warnings.showwarning = show
         yield
