@@ -14,7 +14,7 @@ from skillfield.cli.train import parse
 from skillfield.configuration import changed
 from skillfield.errors import ConfigError
 from skillfield.experiments.run import RunConfig, build_ppo, load_config, preset, save_config
-from skillfield.experiments.stages import Stage, describe, stage_at, without
+from skillfield.experiments.stages import Stage, describe, paced, stage_at, without
 from skillfield.files import read_json, write_json
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume, save_checkpoint
@@ -118,15 +118,41 @@ def test_a_method_decides_what_is_its_own_in_every_stage() -> None:
 def test_an_option_holds_in_every_stage() -> None:
     """Whoever names a setting does not want it changed later, even if it names the one of the first stage."""
     usual = preset("ballplay", "full").stages
-    assert parse(["ballplay", "--method", "full"])._new_config().stages == usual
+    assert parse(["ballplay", "--method", "full"]).config().stages == usual
     given = ["--env.clip-end=auto", "--env.no-insight", "--augmentation.p-away", "0", "--ppo.gae_lambda", "0.9"]
-    config = parse(["ballplay", "--method", "full", *given])._new_config()
+    config = parse(["ballplay", "--method", "full", *given]).config()
     names = {"env.clip_end", "env.insight", "augmentation.p_away", "ppo.gae_lambda"}
     assert config.stages == without(usual, names)
     last = config.in_the_end()
     assert (last.env.clip_end, last.env.insight, last.augmentation.p_away) == ("auto", False, 0)
     assert (last.ppo.gae_lambda, last.env.p_carry) == (0.9, 0.7)
     assert without(STAGES, {"env.clip_end"}) == (STAGES[1],)
+
+
+def test_stages_can_be_gone_through_at_another_pace(tmp_path: Path) -> None:
+    """Each begins earlier or later by one factor, and the run's configuration says when."""
+    assert [stage.after for stage in paced(STAGES, 2.0)] == [UPDATE, 3 * UPDATE // 2]
+    assert paced(STAGES, 1.0) == STAGES
+    assert [stage.changes for stage in paced(STAGES, 0.5)] == [stage.changes for stage in STAGES]
+    config = parse(["ballplay", "--method", "full", "--pace", "1.5"]).config()
+    usual = preset("ballplay", "full")
+    assert [stage.after for stage in config.stages] == [round(stage.after / 1.5) for stage in usual.stages]
+    assert config.at(0) == replace(usual.at(0), budget=config.budget)
+    assert parse(["starter"]).config().stages == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ballplay", "--pace", "0"], "a pace of 0.0 leads nowhere"),
+        (["ballplay", "--pace", "nan"], "a pace of nan leads nowhere"),
+        (["starter", "--pace", "2"], "there are none to go through at another pace"),
+    ],
+)
+def test_a_pace_that_means_nothing_is_refused(arguments: list[str], message: str) -> None:
+    """Instead of a training that is not what was asked for."""
+    with pytest.raises(ConfigError, match=message):
+        parse(arguments).config()
 
 
 def test_one_command_goes_through_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

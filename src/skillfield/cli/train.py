@@ -9,7 +9,7 @@ import tyro
 from skillfield.api import new_run_folder, train_run
 from skillfield.errors import ConfigError
 from skillfield.experiments.run import RunConfig, load_config, preset
-from skillfield.experiments.stages import Stage, without
+from skillfield.experiments.stages import Stage, paced, without
 from skillfield.experiments.tasks import TASKS
 from skillfield.imitation import EnvConfig
 from skillfield.learning.history_encoder import EncoderConfig
@@ -37,6 +37,8 @@ class Train:
     """Training budget in minutes of this machine; the task's own if neither budget is given."""
     samples: int | None = None
     """Training budget in samples: the same on every machine."""
+    pace: float = 1.0
+    """How fast to go through the task's stages: with 1.5 each begins after two thirds of the samples."""
     seed: int = 0
     """Of networks, starts and exploration."""
     out: Path | None = None
@@ -64,7 +66,7 @@ class Train:
 
     def run(self) -> int:
         """Train."""
-        config = self._resumed_config(self.resume) if self.resume else self._new_config()
+        config = self.config()
         folder = self.resume or self.out or new_run_folder(config)
         finished = train_run(config, folder, resumed=self.resume is not None)
         if finished:
@@ -72,6 +74,10 @@ class Train:
             return 0
         print(f"interrupted; the checkpoint is safe. Go on with: skillfield train --resume {folder}")
         return 130
+
+    def config(self) -> RunConfig:
+        """What is to be trained: a new run, or one that goes on."""
+        return self._resumed_config(self.resume) if self.resume else self._new_config()
 
     def _new_config(self) -> RunConfig:
         config = preset(self.task, self.method)
@@ -87,7 +93,7 @@ class Train:
             augmentation=self.augmentation,
             encoder=self.encoder,
             ppo=self.ppo,
-            stages=self.stages,
+            stages=paced(self.stages, self.pace),
         )
 
     def _resumed_config(self, run: Path) -> RunConfig:

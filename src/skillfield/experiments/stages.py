@@ -6,13 +6,14 @@ the one before, as if the run had been interrupted, changed and resumed. Stages 
 of the budget: a short run is the beginning of a long one.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from skillfield.errors import ConfigError
 
-__all__ = ["Stage", "check_stages", "describe", "stage_at", "without"]
+__all__ = ["Stage", "check_stages", "describe", "paced", "stage_at", "without"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,15 @@ def describe(begun: Sequence[Stage], stages: Sequence[Stage]) -> str:
     changes = begun[-1].changes.items() if begun else ()
     settings = ", ".join(f"{name} {value}" for name, value in changes)
     return f"stage {len(begun) + 1} of {len(stages) + 1}" + (f": {settings}" if settings else "")
+
+
+def paced(stages: Sequence[Stage], pace: float) -> tuple[Stage, ...]:
+    """The same stages, gone through so many times as fast."""
+    if not 0.0 < pace < math.inf:
+        raise ConfigError(f"stages: a pace of {pace} leads nowhere; it is positive, and 1 for the stages as they are")
+    if pace != 1.0 and not stages:
+        raise ConfigError("stages: there are none to go through at another pace")
+    return tuple(replace(stage, after=round(stage.after / pace)) for stage in stages)
 
 
 def without(stages: Sequence[Stage], names: Collection[str]) -> tuple[Stage, ...]:
