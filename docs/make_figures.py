@@ -85,7 +85,7 @@ def draw_graph(sampler: AugmentedSampler, lines: int = 500) -> None:
     axes.set_yticks(range(motion.num_clips), [name.replace("_", " ") for name in motion.names])
     axes.set(xlabel="time in the demonstration (s)")
     scale = plt.cm.ScalarMappable(cmap="viridis", norm=plt.Normalize(0, max(1, int(masked.max()))))
-    figure.colorbar(scale, ax=axes, label="masked states")
+    figure.colorbar(scale, ax=axes, label="masked states", ticks=range(int(masked.max()) + 1))
     save(figure, "graph")
 
 
@@ -97,8 +97,8 @@ def draw_sampling(sampler: AugmentedSampler, mean_reward: torch.Tensor) -> None:
     weights = adaptive.weights()
     figure, panels = plt.subplots(1, motion.num_clips, figsize=(9, 2.2), sharey=True)
     for clip, (axes, name) in enumerate(zip(panels, motion.names, strict=True)):
-        rows = slice(int(motion.start[clip]), int(motion.start[clip] + motion.length[clip]))
-        time = torch.arange(int(motion.length[clip])) / 60
+        rows = slice(int(motion.start[clip]), int(motion.start[clip] + motion.length[clip]) - 1)  # nobody starts last
+        time = torch.arange(int(motion.length[clip]) - 1) / 60
         axes.plot(time, mean_reward[rows], color=INK, lw=1.2)
         axes.set(title=name.replace("_", " "), xlabel="s", ylim=(0, 1))
         share: Axes = axes.twinx()
@@ -127,7 +127,7 @@ def draw_embedding(encoder: HistoryEncoder, history: History, sampler: Augmented
 @torch.no_grad()
 def draw_detour(source: str = "courtside_shot_1", skill: str = "dribble_left", begins: int = 150) -> None:
     """The ball's height from a state in mid-flight on: by the edge alone, and by the detour."""
-    config, task = preset("courtside", "full"), courtside()
+    config, task = preset("courtside", "full").in_the_end(), courtside()
     character = task.character()
     motion = build_motion(task, character)
     plain = replace(config, augmentation=replace(config.augmentation, detours=False))

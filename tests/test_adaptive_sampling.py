@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+import pytest
 import torch
 
 from skillfield.characters import Character
@@ -35,6 +36,26 @@ def test_frame_probabilities_by_hand() -> None:
     expected = [math.exp(-1) / total, math.exp(-2) / total, math.exp(-3) / total, 0.0, 1.0, 0.0]
     weights = start_weights(mean_reward, clip, possible, 2, 10.0)
     torch.testing.assert_close(weights, torch.tensor(expected))
+
+
+@pytest.mark.parametrize("sharpness", [10.0, 100.0, 200.0, 1e4])
+def test_however_sharp_the_hardest_frames_are_drawn(sharpness: float) -> None:
+    """Of well-learned clips too, whose factors exp(-λ_s r̄) are all nothing to a computer."""
+    mean_reward = torch.tensor([0.9, 0.91, 0.0, 0.5, 0.5, 0.0, 0.3])
+    clip, possible = torch.tensor([0, 0, 0, 1, 1, 1, 2]), torch.tensor([True, True, False, True, True, False, False])
+    weights = start_weights(mean_reward, clip, possible, 3, sharpness)
+    ratio = math.exp(-0.01 * sharpness)
+    expected = [1 / (1 + ratio), ratio / (1 + ratio), 0.0, 0.5, 0.5, 0.0, 0.0]
+    torch.testing.assert_close(weights, torch.tensor(expected), rtol=1e-4, atol=1e-6)
+
+
+def test_ordinary_sharpness_is_the_plain_formula_to_the_bit() -> None:
+    """So that trainings repeat."""
+    mean_reward, clip = torch.rand(500), torch.arange(500) // 100
+    possible = torch.rand(500) < 0.9
+    plain = torch.exp(-10.0 * mean_reward) * possible
+    total = torch.zeros(5).index_add_(0, clip, plain)
+    assert torch.equal(start_weights(mean_reward, clip, possible, 5, 10.0), plain / total[clip])
 
 
 def test_skill_probabilities_by_hand() -> None:

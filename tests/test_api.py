@@ -13,7 +13,7 @@ EXAMPLES = dict(re.findall(r"^## `sf\.(\w+)`\n(?:(?!^## ).*\n)*?```python\n((?:(
 
 def test_every_function_has_an_example() -> None:
     """And every heading of a function is one that exists."""
-    assert set(EXAMPLES) == {"load_clips", "tasks", "train", "evaluate", "load_policy"}
+    assert set(EXAMPLES) == {"load_clips", "tasks", "train", "resume", "evaluate", "load_policy"}
     assert set(EXAMPLES) <= set(sf.__all__)
     assert PAGE.count("```python") == len(EXAMPLES)
 
@@ -30,6 +30,7 @@ def test_the_example_runs(
         "load_clips": "toss: ",
         "tasks": "dribble_forward",
         "train": "checkpoints",
+        "resume": "4096",
         "evaluate": "hold: 100 %",
         "load_policy": "the hand holds the ball 1.",
     }

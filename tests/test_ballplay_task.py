@@ -127,6 +127,14 @@ def test_clips_in_place_of_a_task_s_own_are_asked_for_every_skill(tmp_path: Path
     assert names(task_clips(starter(), tmp_path)) == set(starter().skills)
 
 
+def test_a_task_s_own_clips_are_asked_for_every_skill(tmp_path: Path) -> None:
+    """Before it trains, and not when it is tested."""
+    for clip in [clip for clip in task_clips(starter()) if clip.skill != "toss"]:
+        save_clip(clip, tmp_path / f"{clip.name}.npz")
+    with pytest.raises(ClipError, match=r"no clip of \['toss'\], which task 'starter' is to learn"):
+        task_clips(replace(starter(), clips=tmp_path))
+
+
 def test_the_papers_settings_are_the_papers() -> None:
     """Reward weights, chances, sharpnesses, batch and step size of its tables."""
     config = preset(ballplay_paper(), "full")

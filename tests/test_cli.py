@@ -33,6 +33,16 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"skillfield {name}" in text for name in COMMANDS)
 
 
+def test_a_group_of_commands_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    """`data --help` lists what there is under data, and nothing else; `data nonsense` is a mistake."""
+    assert main(["data", "--help"]) == 0
+    text = capsys.readouterr().out
+    listed = [name for name in COMMANDS if f"skillfield {name} " in text]
+    assert listed == [name for name in COMMANDS if name.startswith("data ")]
+    assert main(["data", "nonsense"]) == 2
+    assert "unknown command 'data nonsense'; known: data check, data show" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """--help ends well."""

@@ -165,6 +165,15 @@ def test_what_never_comes_near_is_joined_where_it_comes_nearest(two: Two, states
     assert with_detours(beyond, states, WEIGHTS, RULES, STEPS) is beyond
 
 
+def test_without_masked_states_every_gap_is_a_detour(two: Two, states: StateKinematics) -> None:
+    """Even one of three frames, which is joined where it ends; one masked state tells the seam."""
+    plain = two(np.array([1.0] * 10 + [4.0] * 3 + [1.3] * 5 + [1.0] * 5), np.ones(60))
+    assert with_detours(plain, states, WEIGHTS, RULES, STEPS) is plain
+    motion = with_detours(plain, states, WEIGHTS, replace(RULES, max_masked=0), STEPS)
+    assert motion.names[2:] == ("fly from 10 to low",)
+    assert motion.valid[int(motion.start[DETOUR]) :].tolist() == [True] * 4 + [False] + [True] * STEPS
+
+
 def test_the_rules_of_the_graph_are_those_of_detours(two: Two, states: StateKinematics) -> None:
     """N_max masked states bridge so many frames, τ is the least similarity of a join, and of frames that are within the
     margin of the low peak, which is 6.72 away, the earliest is joined."""

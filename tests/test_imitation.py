@@ -277,9 +277,49 @@ def test_a_demonstration_that_is_lost_for_long_enough_ends_the_episode(
     assert [pair[1] for pair in ended].index(True) == 3 + 4 + 3 - 1  # masked, allowed, allowed for being masked
 
 
+def stray(env: ImitationEnv, off: list[bool]) -> list[bool]:
+    """Follow the reference, three metres beside it in the steps that say so; gives whether each ended the episode."""
+    follow(env)
+    engine: Any = env.engine
+    on = engine.pose
+    steps = iter(off)
+
+    def pose() -> tuple[Tensor, Tensor]:
+        qpos, qvel = on()
+        qpos[:, 0] += 3.0 * next(steps)
+        return qpos, qvel
+
+    steer(env, pose)
+    return [bool(env.step(idle(env)).terminated) for _ in off]
+
+
 def test_earning_something_again_in_time_goes_on(make_clip: MakeClip, make_env: MakeEnv, begin: Begin) -> None:
-    """The count begins anew with every step that earns something."""
-    never = Termination(min_root_height=None, lost_after=1, lost_reward=0.0)
-    env = make_env([make_clip(40)], num_envs=2, config=EnvConfig(termination=never))
-    begin(env, [0, 0], [5, 5])
-    assert not any(env.step(torch.zeros(2, env.num_actions)).terminated.any() for _ in range(20))
+    """The count begins anew with every step that earns something: two in a row are forgiven again and again, the third
+    is not."""
+    lost = EnvConfig(termination=Termination(min_root_height=None, lost_after=3))
+    env = make_env([make_clip(40)], num_envs=1, config=lost, puppet=True)
+    begin(env, [0], [5])
+    off = [True, True, False, True, True, False, True, True, True]
+    assert stray(env, off) == [False] * 8 + [True]
+
+
+def test_missing_frames_neither_count_nor_begin_the_count_anew(
+    make_clip: MakeClip, make_env: MakeEnv, begin: Begin
+) -> None:
+    """Every third frame is missing: four steps that earned nothing are six steps. Three, one that earns something, and
+    three more are forgiven."""
+    lost = EnvConfig(termination=Termination(min_root_height=None, lost_after=4))
+    clip = missing(make_clip(40), list(range(2, 39, 3)))
+    env = make_env([clip], num_envs=1, config=lost, puppet=True)
+    begin(env, [0], [4])  # 5, 8 and 11 are missing
+    assert stray(env, [True] * 6) == [False] * 5 + [True]
+    begin(env, [0], [4])
+    assert not any(stray(env, [True] * 3 + [False] * 2 + [True] * 4))  # on the reference at 8 and 9
+
+
+def test_worlds_of_another_number_are_not_restored(make_clip: MakeClip, make_env: MakeEnv) -> None:
+    """They begin anew instead."""
+    some, same, others = (make_env([make_clip(40)], num_envs=number) for number in (4, 4, 6))
+    some.reset()
+    assert same.can_restore(some.snapshot())
+    assert not others.can_restore(some.snapshot())

@@ -9,11 +9,17 @@ import numpy as np
 import pytest
 import torch
 
+import skillfield.api as api
 from skillfield.api import train_run
 from skillfield.characters import Character
-from skillfield.clips import Clip
+from skillfield.clips import Clip, save_clips
 from skillfield.configuration import to_dict
-from skillfield.experiments.run import preset
+from skillfield.errors import CheckpointError
+from skillfield.evaluation.success import HoldRule
+from skillfield.experiments.run import RunConfig, preset
+from skillfield.experiments.stages import Stage
+from skillfield.experiments.task import Task
+from skillfield.experiments.tasks import starter
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.termination import Termination
 from skillfield.learning.training import Budget
@@ -23,6 +29,7 @@ from skillfield.reference.looping import looped
 from skillfield.reference.states import StateKinematics
 from skillfield.reporting.runs import read_run
 from skillfield.simulation import CpuEngine
+from strolling import missing
 
 MakeClip = Callable[..., Clip]
 PERIOD, FRAMES = 35, 80
@@ -223,9 +230,119 @@ def test_shortened_clips_are_the_same_up_to_their_new_ends(both: ReferenceMotion
         assert torch.equal(ours, theirs)
     record = AdaptiveSampling(shorter, 10.0, 5.0)
     whole = torch.rand(160)
-    record.load(whole)
+    record.load_state_dict({"mean_reward": whole})
     assert torch.equal(record.mean_reward, whole[kept])
-    record.load(torch.full((130,), 0.5))
+    record.load_state_dict({"mean_reward": torch.full((130,), 0.5)})
     assert (record.mean_reward == 0.5).all()
-    with pytest.raises(RuntimeError, match="shape"):
-        record.load(torch.rand(140))
+    with pytest.raises(RuntimeError, match="split_sizes"):
+        record.load_state_dict({"mean_reward": torch.rand(140)})
+
+
+def test_a_record_finds_its_frames_again_whatever_was_given_up(both: ReferenceMotion) -> None:
+    """Clip by clip, from any lengths to any others; frames that were not there are as never tried."""
+    long, short, mixed = (both.shortened(torch.tensor(length)) for length in ([80, 80], [50, 80], [70, 40]))
+    before, after = AdaptiveSampling(short, 10.0, 5.0), AdaptiveSampling(long, 10.0, 5.0)
+    before.mean_reward.uniform_(0.1, 0.9)
+    after.mean_reward.fill_(0.7)
+    after.load_state_dict(before.state_dict())
+    first, second = after.mean_reward.split(80)
+    assert torch.equal(first[:50], before.mean_reward[:50])
+    assert torch.equal(second, before.mean_reward[50:])
+    assert (first[50:] == 0).all()
+    other = AdaptiveSampling(mixed, 10.0, 5.0)
+    other.load_state_dict(before.state_dict())
+    expected = torch.cat((before.mean_reward[:50], torch.zeros(20), before.mean_reward[50:90]))
+    assert torch.equal(other.mean_reward, expected)
+
+
+def test_a_record_of_other_clips_does_not_fit(
+    both: ReferenceMotion, make_clip: MakeClip, hand_character: Character
+) -> None:
+    """Even if there are as many frames of them."""
+    clips = [make_clip(70, skill="bob"), make_clip(90, skill="climb")]
+    other = AdaptiveSampling(ReferenceMotion(clips, hand_character, ("bob", "climb")), 10.0, 5.0)
+    with pytest.raises(CheckpointError, match=r"of clips with \[70, 90\] frames, these have \[80, 80\]"):
+        AdaptiveSampling(both, 10.0, 5.0).load_state_dict(other.state_dict())
+
+
+@pytest.mark.parametrize("frames", [20, 30, 31, 32])
+def test_a_short_clip_gives_up_nothing(
+    frames: int, make_clip: MakeClip, hand_character: Character, states: StateKinematics
+) -> None:
+    """A hand that hardly moves ends as it was; but there is nothing to come round to, half a second before its end."""
+    still = lifted(make_clip, np.full(frames, 1.2), "still")
+    motion = ReferenceMotion([still, climbing(make_clip)], hand_character, ("still", "climb"))
+    assert looped(motion, states, TrackingWeights(), 60).demonstrated_length().tolist() == [frames, FRAMES]
+
+
+def test_a_clip_goes_on_from_a_frame_that_was_recorded(
+    make_clip: MakeClip, hand_character: Character, states: StateKinematics
+) -> None:
+    """The frames one and two rounds before its end, which it is most like, are missing and only filled in."""
+    gone = [FRAMES - 1 - PERIOD, FRAMES - 1 - 2 * PERIOD]
+    for clip, most_alike in ((bobbing(make_clip), True), (missing(bobbing(make_clip), gone), False)):
+        motion = looped(ReferenceMotion([clip], hand_character, ("bob",)), states, TrackingWeights(), 60)
+        follows = FRAMES + int(motion.valid[FRAMES:].int().argmax())  # the first frame after the seam
+        similar = int(motion.origin[follows]) - 1
+        assert motion.valid[similar]
+        assert (similar in gone) == most_alike
+
+
+def pulled_task(make_clip: MakeClip, folder: Path) -> Task:
+    """A skill whose clip gives up its last five frames to come round, and one that is over with its end."""
+    clip = bobbing(make_clip)
+    ball = clip.object_pos.copy()
+    ball[-5:, 0, 2] += 3.5 / 60 * np.arange(1, 6)
+    save_clips([replace(clip, object_pos=ball), climbing(make_clip)], folder)
+    task, rule = starter(), HoldRule(min_height=1.0)
+    return replace(task, clips=folder, trials=replace(task.trials, rules={"bob": rule, "climb": rule}, start_before={}))
+
+
+def in_stages(task: Task, *stages: Stage) -> RunConfig:
+    """Six updates with a graph and hard starts, small enough for a test."""
+    config = preset(task, "sm+stg+stf+ats")
+    ppo = replace(config.ppo, hidden=(8,), horizon=4, minibatch=64, epochs=1)
+    env = replace(config.env, weights=TrackingWeights())
+    return replace(config, num_envs=16, ppo=ppo, env=env, budget=Budget(samples=6 * 64), threads=1, stages=stages)
+
+
+def test_a_stage_may_give_up_frames_and_the_next_take_them_back(make_clip: MakeClip, tmp_path: Path) -> None:
+    """What is recorded follows: the clips, the graph and the record of rewards."""
+    task = pulled_task(make_clip, tmp_path / "clips")
+    stages = (Stage(2 * 64, {"env.clip_end": "loop"}), Stage(4 * 64, {"env.clip_end": "auto"}))
+    for name, config, length in (("loop", in_stages(task, *stages[:1]), 75), ("auto", in_stages(task, *stages), 80)):
+        assert train_run(config, tmp_path / name, task=task, progress=False)
+        record = read_run(tmp_path / name, to_dict(config))
+        assert [clip.length for clip in record.clips] == [length, 80]
+        assert record.mean_reward is not None
+        assert len(record.mean_reward) == length + 80
+
+
+def test_a_run_that_dies_when_a_stage_begins_can_be_shown(
+    make_clip: MakeClip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between any two of the files that it writes then: what is of the stage before is left out."""
+    task = pulled_task(make_clip, tmp_path / "clips")
+    config = in_stages(task, Stage(2 * 64, {"env.clip_end": "loop"}))
+    for name, dies in (("before the graph", "save_file"), ("before a checkpoint", "train_loop")):
+        done: list[int] = []
+        original = getattr(api, dies)
+
+        def once(*arguments: Any, original: Any = original, done: list[int] = done) -> Any:
+            done.append(1)
+            if len(done) == 2:
+                raise InterruptedError
+            return original(*arguments)
+
+        monkeypatch.setattr(api, dies, once)
+        with pytest.raises(InterruptedError):
+            train_run(config, tmp_path / name, task=task, progress=False)
+        monkeypatch.undo()
+        record = read_run(tmp_path / name, to_dict(config))
+        assert [clip.length for clip in record.clips] == [75, 80]
+        assert record.mean_reward is None
+        assert (record.edges is None) == (dies == "save_file")
+        assert train_run(config, tmp_path / name, task=task, resumed=True, progress=False)
+        record = read_run(tmp_path / name, to_dict(config))
+        assert record.mean_reward is not None
+        assert record.edges is not None

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from run_pages import SKILLS, add_graph, make_run, report
 from skillfield.characters import Character
@@ -82,7 +83,7 @@ def test_start_weights_are_those_that_training_samples_with(
     clips = [make_clip(frames, name=name, skill=skills[name]) for name, frames in lengths.items()]
     motion = ReferenceMotion(clips, hand_character, SKILLS)
     sampler = AdaptiveSampling(motion, frame_sharpness=4.0, skill_sharpness=3.0)
-    sampler.load(torch.rand(len(motion.qpos)))
+    sampler.load_state_dict({"mean_reward": torch.rand(len(motion.qpos))})
     starts = np.cumsum([0, *lengths.values()])
     rows = tuple(
         ClipRows(name, skills[name], int(start), length)
@@ -148,3 +149,21 @@ def test_a_bar_over_several_runs_has_their_spread() -> None:
     assert bar is not None
     assert (bar.rate, bar.runs, bar.high) == (pytest.approx(0.95), 2, 1.0)
     assert bar.low == pytest.approx(0.95 - statistics.stdev([0.9, 1.0]))
+
+
+def test_what_was_written_for_other_clips_is_left_out(tmp_path: Path) -> None:
+    """When a stage begins, a run has new lengths of clips, then a new graph, and up to a minute later a new record: if
+    it is stopped in between, or looked at, the report shows what fits. Files of older versions do not say."""
+    run = make_run(tmp_path / "a", "full")
+    add_graph(run)
+    graph, record = run / "graph.safetensors", run / "checkpoints" / "00000001" / "training.safetensors"
+    shown = ("Connections", "Where training starts")
+    for file, name, gone in zip((graph, record), ("length", "sampler/demonstrated_length"), shown, strict=True):
+        tensors = load_file(file)
+        save_file(tensors | {name: torch.tensor([7, 7])}, file)  # as many frames, of others
+        html = report(run)
+        assert [heading in html for heading in shown] == [heading != gone for heading in shown]
+        save_file(tensors | {name: torch.tensor([6, 8])}, file)
+        assert all(heading in report(run) for heading in shown)
+    save_file({"sampler/mean_reward": torch.rand(15)}, record)
+    assert "Where training starts" not in report(run)

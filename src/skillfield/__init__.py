@@ -11,17 +11,18 @@ from skillfield.clips import Clip, load_clips
 from skillfield.errors import SkillfieldError
 
 if TYPE_CHECKING:
-    from skillfield.api import evaluate, train
+    from skillfield.api import evaluate, resume, train
     from skillfield.characters import Character
     from skillfield.deployment import load_policy
     from skillfield.experiments import tasks
 
-__all__ = ["Character", "Clip", "SkillfieldError", "evaluate", "load_clips", "load_policy", "tasks", "train"]
+__all__ = ["Character", "Clip", "SkillfieldError", "evaluate", "load_clips", "load_policy", "resume", "tasks", "train"]
 
 _LAZY = {
     "Character": "skillfield.characters",
     "evaluate": "skillfield.api",
     "load_policy": "skillfield.deployment",
+    "resume": "skillfield.api",
     "train": "skillfield.api",
 }
 

@@ -14,14 +14,16 @@ from safetensors.torch import save_file
 from skillfield.errors import ConfigError, SkillfieldNote
 from skillfield.evaluation import Evaluation, evaluate_policy
 from skillfield.experiments.loading import load_networks, load_run
-from skillfield.experiments.run import RunConfig, build_env, build_motion, build_ppo, preset, save_config
+from skillfield.experiments.recordings import kept_folder
+from skillfield.experiments.run import RunConfig, build_env, build_motion, build_ppo, load_config, preset, save_config
 from skillfield.experiments.shipped import is_shipped
 from skillfield.experiments.stages import describe, stage_at
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task as find_task
-from skillfield.files import atomic_file, write_json
+from skillfield.files import atomic_file, claimed, write_json
 from skillfield.imitation import ImitationEnv
-from skillfield.learning.checkpoint import Counters, latest_checkpoint, resume, saved_counters
+from skillfield.learning.checkpoint import Counters, latest_checkpoint, saved_counters
+from skillfield.learning.checkpoint import resume as resume_learner
 from skillfield.learning.history_encoder import HistoryEncoder
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.ppo import PPO
@@ -31,7 +33,7 @@ from skillfield.reporting.logs import MetricsLog
 from skillfield.reporting.progress import Progress, ProgressState
 from skillfield.simulation import choose_device, memory_errors
 
-__all__ = ["env_factory", "evaluate", "load_networks", "new_run_folder", "train", "train_run"]
+__all__ = ["env_factory", "evaluate", "load_networks", "new_run_folder", "resume", "train", "train_run"]
 
 _LOG_SECONDS = 1.0  # at most one line of metrics.jsonl per second
 
@@ -57,13 +59,37 @@ def train(
     data: folder of imported recordings, for tasks that do not bring their own clips.
     """
     chosen = find_task(task) if isinstance(task, str) else task
-    config = replace(preset(chosen, method), seed=seed, data=None if data is None else str(Path(data).resolve()))
+    config = replace(preset(chosen, method), seed=seed, data=None if data is None else kept_folder(data))
     config = replace(config, device=device or config.device)
     if minutes is not None or samples is not None:
         config = replace(config, budget=Budget(samples=samples, minutes=minutes))
     folder = Path(run) if run else new_run_folder(config)
-    if not train_run(config, folder, task=chosen, progress=progress):
-        raise KeyboardInterrupt(f"(the checkpoint is safe: skillfield train --resume {folder})")
+    return _finished(train_run(config, folder, task=chosen, progress=progress), folder)
+
+
+def resume(
+    run: Path | str,
+    *,
+    minutes: float | None = None,
+    samples: int | None = None,
+    task: Task | None = None,
+    progress: bool = True,
+) -> Path:
+    """Go on with a run exactly where it stopped, and return its folder.
+
+    minutes, samples: a new budget for the whole of it; as before if neither is given.
+    task: the `Task` that it was trained on, if it was one of your own.
+    """
+    folder = Path(run)
+    config = load_config(folder)
+    if minutes is not None or samples is not None:
+        config = replace(config, budget=Budget(samples=samples, minutes=minutes))
+    return _finished(train_run(config, folder, task=task, resumed=True, progress=progress), folder)
+
+
+def _finished(finished: bool, folder: Path) -> Path:
+    if not finished:
+        raise KeyboardInterrupt(f"(the checkpoint is safe: skillfield.resume('{folder}') goes on)")
     return folder
 
 
@@ -83,10 +109,16 @@ def train_run(
     config: RunConfig, run: Path, *, task: Task | None = None, resumed: bool = False, progress: bool = True
 ) -> bool:
     """Train one configured run, new or resumed, with logs and a display; False if it was interrupted."""
+    if config.budget == Budget():
+        raise ConfigError(f"{run}: budget: neither samples nor minutes are given, so the training would never end")
+    with claimed(run, ConfigError):
+        return _train_claimed(config, run, task or find_task(config.task), resumed, progress)
+
+
+def _train_claimed(config: RunConfig, run: Path, chosen: Task, resumed: bool, progress: bool) -> bool:
     if not resumed and (run / "config.json").exists():
         raise ConfigError(f"{run} already holds a run; continue it with --resume {run}, or choose another --out")
     torch.set_num_threads(1)  # physics uses the cores; torch's own pool would fight it for them
-    chosen = task or find_task(config.task)
     identity = config.identity(chosen.skills)
     counters = saved_counters(latest_checkpoint(run)) if resumed else Counters()
 
@@ -94,7 +126,7 @@ def train_run(
         """Of the stage that the run has come to; one that has begun goes on from its newest checkpoint."""
         ppo = build_ppo(config.at(counters.samples), chosen)
         if begun:
-            resume(latest_checkpoint(run), ppo, identity)
+            resume_learner(latest_checkpoint(run), ppo, identity)
         return ppo
 
     ppo = learner(resumed)
@@ -184,6 +216,7 @@ def _save_reference(env: ImitationEnv, run: Path) -> None:
             number = torch.cumsum(motion.demonstrated, 0) - 1
             graph = sampler.graph.only(motion.demonstrated[sampler.graph.target_row]).tensors()
             graph |= {name: number[graph[name]] for name in ("source_row", "target_row")}
+            graph["length"] = torch.tensor([clip["length"] for clip in clips])  # tells which clips.json it goes with
             with atomic_file(run / "graph.safetensors") as temporary:
                 save_file({name: value.cpu() for name, value in graph.items()}, temporary)
 

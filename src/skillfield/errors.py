@@ -10,6 +10,7 @@ __all__ = [
     "RenderError",
     "SkillfieldError",
     "SkillfieldNote",
+    "TrainingError",
     "ViewerError",
 ]
 
@@ -44,6 +45,10 @@ class ExportError(SkillfieldError):
 
 class RenderError(SkillfieldError):
     """Pictures cannot be made here; the message says what to install."""
+
+
+class TrainingError(SkillfieldError):
+    """A training that cannot go on: its networks are no longer usable; the message says where to begin again."""
 
 
 class ViewerError(SkillfieldError):

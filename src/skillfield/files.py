@@ -6,11 +6,16 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["atomic_directory", "atomic_file", "json_text", "read_json", "write_json"]
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["atomic_directory", "atomic_file", "claimed", "json_text", "read_json", "write_json"]
 
 
 @contextmanager
@@ -42,6 +47,43 @@ def atomic_directory(path: Path) -> Iterator[Path]:
         os.rename(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def claimed(folder: Path, error: Callable[[str], Exception]) -> Iterator[None]:
+    """Have a folder to oneself, as far as others ask for it like this; whoever has it already makes it an `error`.
+
+    Folders that are made for it and still empty in the end are gone.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise error(f"{folder}: cannot be made: {problem.strerror}") from None
+    handle = _locked(folder, error)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            for path in made:
+                path.rmdir()
+        if handle is not None:
+            os.close(handle)  # the system lets go of it, too, if the process dies
+
+
+def _locked(folder: Path, error: Callable[[str], Exception]) -> int | None:
+    """What holds the lock of a folder until it is closed; None where there are no locks."""
+    if fcntl is None:
+        return None
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        os.close(handle)
+        if isinstance(problem, BlockingIOError):
+            raise error(f"{folder}: another process is at work in this folder") from None
+        return None
+    return handle
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -2,7 +2,8 @@
 
 import math
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,19 +13,21 @@ from rich.console import Console
 
 from skillfield.api import evaluate, train_run
 from skillfield.cli.jobs import Job, side_by_side, this_command
-from skillfield.errors import CheckpointError, ConfigError
+from skillfield.errors import ConfigError
 from skillfield.evaluation import Evaluation
 from skillfield.experiments.published import PAIRS, PUBLISHED
-from skillfield.experiments.recordings import noisy_clips
-from skillfield.experiments.run import load_config, preset
+from skillfield.experiments.recordings import kept_folder, noisy_clips
+from skillfield.experiments.run import RunConfig, load_config, preset
 from skillfield.experiments.tables import Band, Experiment, Row, experiment
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task as find_task
-from skillfield.files import atomic_file, read_json, write_json
-from skillfield.learning.checkpoint import latest_checkpoint
+from skillfield.files import atomic_file, write_json
+from skillfield.learning.checkpoint import has_checkpoint
 from skillfield.learning.training import Budget
 from skillfield.reporting.filmstrip import write_picture
+from skillfield.reporting.logs import METRICS_FILE
 from skillfield.reporting.matrix import transition_matrix
+from skillfield.reporting.runs import EVALUATION_FILE, read_evaluation
 
 __all__ = ["RunExperiment", "collect", "table_markdown", "write_table"]
 
@@ -51,7 +54,7 @@ class RunExperiment:
     With --jobs several runs go on at once, each of which writes what it says into LABEL-SEED.log.
     """
 
-    name: Annotated[str, tyro.conf.Positional] = "ablation"
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="[TABLE]")] = "ablation"
     """main, ablation, own or noise."""
     task: str = "starter"
     """Which task."""
@@ -60,7 +63,7 @@ class RunExperiment:
     first_seed: int = 0
     """The first of their seeds."""
     samples: int | None = None
-    """Training samples per run; if not given, what the task needs: the starter 5 million, ballplay 240 million."""
+    """Training samples per run; if not given, what the task needs: the starter 5 million, ballplay 400 million."""
     trials: int = 256
     """Test executions per skill."""
     transition_trials: int | None = None
@@ -87,6 +90,7 @@ class RunExperiment:
             raise ConfigError(f"experiment '{self.name}' has no rows {unknown}; it has {list(rows)}")
         task = find_task(self.task)
         self._check_counts()
+        _check_rows_differ([rows[label] for label in self.methods or rows], self.task)
         out = self.out or Path("runs") / f"experiment-{self.name}-{self.task}"
         console = Console()
         runs = [  # seed by seed, so that an early look shows every row
@@ -94,7 +98,7 @@ class RunExperiment:
             for seed in range(self.first_seed, self.first_seed + self.seeds)
             for label in self.methods or rows
         ]
-        missing = [(row, seed) for row, seed in runs if not (_folder(out, row, seed) / "evaluation.json").exists()]
+        missing = [(row, seed) for row, seed in runs if not self._is_done(row, seed, task, out)]
         if self.jobs > 1:
             for row, _ in missing:  # before two of them would make the same
                 self._clips(row, task, out)
@@ -105,7 +109,7 @@ class RunExperiment:
             console.print("interrupted; the same command goes on from here")
             return 130
         write_table(out, chosen, self.task)
-        console.print((out / "table.md").read_text())
+        console.print((out / "table.md").read_text(), soft_wrap=True, markup=False, highlight=False)
         return 0
 
     def _run(self, chosen: Experiment, row: Row, seed: int, task: Task, out: Path) -> bool:
@@ -147,18 +151,62 @@ class RunExperiment:
         noisy_clips(task, self.data, row.noise_mm, folder)
         return folder
 
+    def _is_done(self, row: Row, seed: int, task: Task, out: Path) -> bool:
+        """Whether a run is trained and tested; one that does not belong into this table is an error."""
+        folder = _folder(out, row, seed)
+        if not (folder / "config.json").exists():
+            return False
+        config = load_config(folder)
+        found, wanted = (config.task, config.method, config.seed), (self.task, row.method, seed)
+        if found != wanted:
+            raise ConfigError(f"{folder}: holds a run of {found}, the table asks for {wanted}; choose another --out")
+        if not (folder / EVALUATION_FILE).exists():
+            return False
+        result = read_evaluation(folder / EVALUATION_FILE)
+        counts = {
+            "samples": (config.budget.samples or 0, self._samples(task)),
+            "trials": (result.trials, self.trials),
+            "transition trials": (result.transition_trials, self.transition_trials or self.trials),
+        }
+        others = [f"{had:,} instead of {asked:,} {name}" for name, (had, asked) in counts.items() if had != asked]
+        if others:
+            raise ConfigError(
+                f"{folder}: has {', '.join(others)}; choose another --out, or delete its {EVALUATION_FILE} to go on"
+            )
+        return True
+
+    def _samples(self, task: Task) -> int:
+        return self.samples or task.table_samples
+
     def _train(self, method: str, seed: int, folder: Path, data: Path | None, task: Task) -> bool:
-        budget = Budget(samples=self.samples or task.table_samples)
-        try:
-            latest_checkpoint(folder)
-            config = load_config(folder)
-            config = replace(config, budget=budget, threads=self.threads, data=str(data) if data else config.data)
-            return train_run(config, folder, resumed=True)
-        except CheckpointError:
-            (folder / "config.json").unlink(missing_ok=True)  # killed before its first checkpoint
-        config = replace(preset(self.task, method), seed=seed, budget=budget, threads=self.threads)
-        config = replace(config, device=self.device or config.device, data=str(data) if data else None)
-        return train_run(config, folder)
+        changes: dict[str, Any] = {"budget": Budget(samples=self._samples(task)), "threads": self.threads}
+        changes |= {"device": self.device} if self.device else {}
+        changes |= {"data": kept_folder(data)} if data else {}
+        if has_checkpoint(folder):
+            return train_run(replace(load_config(folder), **changes), folder, resumed=True)
+        _clear(folder)
+        return train_run(replace(preset(self.task, method), seed=seed, **changes), folder)
+
+
+def _check_rows_differ(rows: Sequence[Row], task: str) -> None:
+    """Refuse two rows that a task makes the same training, under two names."""
+    known: list[tuple[Row, RunConfig]] = []
+    for row in rows:
+        config = replace(preset(task, row.method), method="")
+        for other, its in known:
+            if config == its and row.noise_mm == other.noise_mm:
+                raise ConfigError(
+                    f"task '{task}': {other.label} and {row.label} are the same training, since the task does not use "
+                    f"what one of them adds; choose other --methods or another --task"
+                )
+        known.append((row, config))
+
+
+def _clear(folder: Path) -> None:
+    """Forget a run that was killed before its first checkpoint."""
+    for name in ("config.json", METRICS_FILE):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
 
 def _folder(out: Path, row: Row, seed: int) -> Path:
@@ -169,8 +217,8 @@ def collect(folder: Path, rows: tuple[Row, ...]) -> dict[str, list[Evaluation]]:
     """Evaluations of the finished runs of an experiment, per row, by its label."""
     return {
         row.label: [
-            Evaluation.from_dict(read_json(path, ConfigError))
-            for path in sorted(folder.glob("*/evaluation.json"))
+            read_evaluation(path)
+            for path in sorted(folder.glob(f"*/{EVALUATION_FILE}"))
             if path.parent.name.rsplit("-", 1)[0] == row.label
         ]
         for row in rows
@@ -202,7 +250,15 @@ def write_table(folder: Path, chosen: Experiment, task: str) -> None:
         measured = sorted({result.measured_with() for found in results.values() for result in found})
         table = table_markdown(chosen, figures, counts, bands, published, pairs)
         noise = _NOISE_NOTE if any(row.noise_mm for row in chosen.rows) else ""
-        temporary.write_text(f"{table}{noise}\nMeasured with {' or '.join(measured)}.\n")
+        temporary.write_text(f"{table}{noise}\n{_trained(folder)}Measured with {' or '.join(measured)}.\n")
+
+
+def _trained(folder: Path) -> str:
+    """How many samples the finished runs of an experiment had, in words."""
+    finished = [path.parent for path in folder.glob(f"*/{EVALUATION_FILE}")]
+    configs = [load_config(run) for run in finished if (run / "config.json").exists()]
+    samples = sorted({config.budget.samples for config in configs if config.budget.samples})
+    return f"Trained with {' or '.join(f'{count:,}' for count in samples)} samples. " if samples else ""
 
 
 def table_markdown(

@@ -32,6 +32,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 """Command → (module, class, summary). The class is a dataclass whose `run()` returns the exit code."""
 
+_HELP = ("-h", "--help", "help")
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command. Mistakes of the user end in one line and exit code 2."""
@@ -90,24 +92,25 @@ def _command(arguments: list[str]) -> str | None:
 
 
 def _help(arguments: list[str]) -> int:
-    asked = not arguments or arguments[0] in ("-h", "--help", "help")
-    if not asked and arguments[0] in ("-V", "--version"):
+    first = arguments[0] if arguments else "--help"
+    if first in ("-V", "--version"):
         from importlib.metadata import version
 
         print(f"skillfield {version('skillfield')}")
         return 0
+    group = [name for name in COMMANDS if name.startswith(f"{first} ")]
+    asked = first in _HELP or (bool(group) and arguments[1:2] in [[word] for word in _HELP])
     stream = sys.stdout if asked else sys.stderr
     if not asked:
-        known = [name for name in COMMANDS if name.startswith(arguments[0] + " ")]
-        wanted = " ".join(arguments[:2]) if known else arguments[0]
-        print(f"error: unknown command '{wanted}'; known: {', '.join(known or COMMANDS)}\n", file=stream)
+        wanted = " ".join(arguments[:2]) if group else first
+        print(f"error: unknown command '{wanted}'; known: {', '.join(group or COMMANDS)}\n", file=stream)
     print(
         "skillfield: teach simulated characters interaction skills from a few short, noisy demonstrations.\n",
         file=stream,
     )
     width = max(map(len, COMMANDS))
-    for name, (_, _, summary) in COMMANDS.items():
-        print(f"  skillfield {name:<{width}}  {summary}", file=stream)
+    for name in group or COMMANDS:
+        print(f"  skillfield {name:<{width}}  {COMMANDS[name][2]}", file=stream)
     print("\nEach command explains itself: skillfield COMMAND --help", file=stream)
     return 0 if asked else 2
 

@@ -1,6 +1,7 @@
 """`skillfield train`: teach a policy a task's skills."""
 
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,8 @@ import tyro
 
 from skillfield.api import new_run_folder, train_run
 from skillfield.errors import ConfigError
+from skillfield.experiments.methods import METHODS
+from skillfield.experiments.recordings import kept_folder
 from skillfield.experiments.run import RunConfig, load_config, preset
 from skillfield.experiments.stages import Stage, paced, without
 from skillfield.experiments.tasks import TASKS
@@ -29,7 +32,7 @@ class Train:
     (config.json lists them), the defaults are those of the first one, and an option that you give holds in all.
     """
 
-    task: Annotated[str, tyro.conf.Positional] = "starter"
+    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="[TASK]")] = "starter"
     """What to learn; `skillfield tasks` lists them."""
     method: str = "sm"
     """How to learn it; `skillfield tasks` lists them."""
@@ -87,7 +90,7 @@ class Train:
             num_envs=self.num_envs,
             threads=self.threads,
             device=self.device,
-            data=None if self.data is None else str(self.data.resolve()),
+            data=None if self.data is None else kept_folder(self.data),
             budget=self._budget() or config.budget,
             env=self.env,
             augmentation=self.augmentation,
@@ -112,9 +115,12 @@ class Train:
 def parse(arguments: list[str]) -> Train:
     """Read the command line, with the named task's preset as defaults."""
     _refuse_changes_to_a_resumed_run(arguments)
-    named = [argument for argument in arguments if argument in TASKS]
-    method = _value_of("--method", arguments)
-    config = preset(named[0] if named else "starter", method or "sm")
+    task, method = _named([argument for argument in arguments if argument not in ("-h", "--help")])
+    return _read(arguments, preset(task, method))
+
+
+def _read(arguments: list[str], config: RunConfig) -> Train:
+    """The command line, with these defaults."""
     default = Train(
         task=config.task,
         method=config.method,
@@ -130,20 +136,33 @@ def parse(arguments: list[str]) -> Train:
     return tyro.cli(Train, args=arguments, default=default, prog="skillfield train")
 
 
+def _named(arguments: list[str]) -> tuple[str, str]:
+    """The task and the method that a command line names.
+
+    Any word of it may be one, or the value of some option; the right ones are those that it names when their own
+    preset stands behind it.
+    """
+    words = [argument.split("=")[-1] for argument in arguments]
+    tasks = dict.fromkeys([*(word for word in words if word in TASKS), "starter"])
+    methods = dict.fromkeys([*(word for word in words if word in METHODS), "sm"])
+    refused: list[ConfigError] = []
+    for task, method in product(tasks, methods):
+        try:
+            read = _read(arguments, preset(task, method))
+        except ConfigError as problem:  # a setting that does not go with this preset, or with any
+            refused.append(problem)
+            continue
+        if (read.task, read.method) == (task, method):
+            return task, method
+    if refused:
+        raise refused[0]
+    return read.task, read.method  # of which one is unknown
+
+
 def _given(arguments: list[str]) -> set[str]:
     """Settings that the command line names: `--env.no-insight` is `env.insight`."""
     options = (argument.removeprefix("--").split("=")[0] for argument in arguments if argument.startswith("--"))
     return {option.replace("-", "_").replace(".no_", ".") for option in options}
-
-
-def _value_of(option: str, arguments: list[str]) -> str | None:
-    """What follows `--option` or `--option=`; tyro reads it too, but its defaults depend on it."""
-    for number, argument in enumerate(arguments):
-        if argument == option and number + 1 < len(arguments):
-            return arguments[number + 1]
-        if argument.startswith(f"{option}="):
-            return argument.removeprefix(f"{option}=")
-    return None
 
 
 def _refuse_changes_to_a_resumed_run(arguments: list[str]) -> None:

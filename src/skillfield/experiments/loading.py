@@ -25,6 +25,7 @@ class TrainedRun:
 
     folder: Path
     config: RunConfig
+    """The settings that held when it was written; those of a later or an earlier stage may be others."""
     task: Task
     networks: ActorCritic
     state: dict[str, Any]
@@ -52,7 +53,7 @@ def load_run(run: Path | str, *, task: Task | None = None, data: Path | str | No
     if data is not None:
         config = replace(config, data=str(data))
     networks, state = load_model(latest_checkpoint(folder), config.identity(chosen.skills))
-    return TrainedRun(folder, config, chosen, networks.eval(), state)
+    return TrainedRun(folder, config.at(state["counters"]["samples"]), chosen, networks.eval(), state)
 
 
 def load_networks(run: Path | str, *, task: Task | None = None) -> ActorCritic:

@@ -12,7 +12,7 @@ from skillfield.errors import ClipError
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import TASKS
 
-__all__ = ["clip_folder", "default_folder", "named_clips", "noisy_clips", "stand_in_clips", "task_clips"]
+__all__ = ["clip_folder", "default_folder", "kept_folder", "named_clips", "noisy_clips", "stand_in_clips", "task_clips"]
 
 _HOW = """fetch the public recordings and import them once:
   git clone https://github.com/Ingrid789/SkillMimic-V2
@@ -51,14 +51,14 @@ def clip_folder(task: Task, data: Path | None = None) -> Path:
 
 
 def task_clips(task: Task, data: Path | None = None) -> list[Clip]:
-    """A task's demonstrations. Of clips from elsewhere, only those of its skills; each skill needs at least one."""
+    """A task's demonstrations, at least one of each skill. Of clips from elsewhere, only those of its skills."""
     folder = clip_folder(task, data)
     clips = load_clips(folder)
     if folder != task.clips:
         clips = [clip for clip in clips if clip.skill in task.skills]
-        missing = [skill for skill in task.skills if skill not in {clip.skill for clip in clips}]
-        if missing:
-            raise ClipError(f"{folder}: no clip of {missing}, which task '{task.name}' is to learn")
+    missing = [skill for skill in task.skills if skill not in {clip.skill for clip in clips}]
+    if missing:
+        raise ClipError(f"{folder}: no clip of {missing}, which task '{task.name}' is to learn")
     return clips
 
 
@@ -86,6 +86,12 @@ def stand_in_clips(task: Task) -> Path | None:
 def named_clips(path: Path) -> Path:
     """A clip or a folder of clips, or the clips of the task of that name where there is no such path."""
     return clip_folder(TASKS[str(path)]()) if str(path) in TASKS and not path.exists() else path
+
+
+def kept_folder(path: Path | str) -> str:
+    """How a run remembers where its clips lie, wherever it is called from: a whole path, or the name of a task."""
+    named = str(path) in TASKS and not Path(path).exists()
+    return str(path) if named else str(Path(path).resolve())
 
 
 def _same(some: Sequence[Clip], others: Sequence[Clip]) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from skillfield.characters import Character
 from skillfield.characters.drives import DrivePositions
-from skillfield.configuration import changed, from_dict, to_dict
+from skillfield.configuration import AT_LEAST_ONE, NOT_NEGATIVE, Range, changed, check, from_dict, to_dict
 from skillfield.errors import ConfigError
 from skillfield.experiments.methods import method
 from skillfield.experiments.recordings import task_clips
@@ -45,6 +45,14 @@ __all__ = [
 _OWN = frozenset({"env.p_carry", "env.p_lost", "augmentation.p_away"})
 """Chances of states of the policy's own: a method's to have or not."""
 
+_STAGED = ("env.", "augmentation.", "ppo.")
+"""What stages can change; the rest is what a run is."""
+
+_KEPT = frozenset({"ppo.hidden", "ppo.exploration", "ppo.first_action", "env.history", "env.history_length"})
+"""But not these, which make the networks what they are."""
+
+_SEED = Range(lambda seed: -(2**63) <= seed < 2**64, "it must fit into 64 bits")
+
 
 @dataclass(frozen=True)
 class RunConfig:
@@ -69,9 +77,11 @@ class RunConfig:
     """What changes in the course of the training; the settings above are those that it begins with."""
 
     def __post_init__(self) -> None:
+        check("run", self, AT_LEAST_ONE, "num_envs")
+        check("run", self, NOT_NEGATIVE, "threads")
+        check("run", self, _SEED, "seed")
         check_stages(self.stages)
-        if self.stages:
-            self.in_the_end()  # whether every setting that changes is there
+        self._check_changes()
 
     def at(self, samples: int) -> "RunConfig":
         """The settings that hold after so many samples, as a run without stages."""
@@ -83,6 +93,17 @@ class RunConfig:
     def in_the_end(self) -> "RunConfig":
         """The settings that hold when every stage has begun."""
         return self.at(self.stages[-1].after) if self.stages else self
+
+    def _check_changes(self) -> None:
+        """Refuse changes to what is not there, has other values, or must stay as it is, before the training begins."""
+        told = self.env.insight
+        for stage in self.stages:
+            before, told = told, self.at(stage.after).env.insight
+            for name in stage.changes:
+                if name in _KEPT or not name.startswith(_STAGED):
+                    raise ConfigError(f"stages: '{name}' cannot change in the course of a training")
+            if before and not told:
+                raise ConfigError("stages: 'env.insight' cannot be taken back: a critic that has it relies on it")
 
     def identity(self, skills: Sequence[str]) -> dict[str, Any]:
         """What a checkpoint of this run belongs to."""

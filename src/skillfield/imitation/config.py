@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from skillfield.errors import ConfigError
+from skillfield.configuration import AT_LEAST_ONE, CHANCE, NOT_NEGATIVE, check
 from skillfield.imitation.history import HistoryKind
 from skillfield.imitation.rewards import DeepMimicWeights
 from skillfield.imitation.termination import Termination
@@ -20,7 +20,7 @@ class EnvConfig:
     """SkillMimic's product or DeepMimic's sum."""
     weights: TrackingWeights = field(default_factory=TrackingWeights)
     """Sensitivities of the SkillMimic reward."""
-    contact_weights: tuple[float, ...] = (5.0, 5.0, 5.0)
+    contact_weights: tuple[float, float, float] = (5.0, 5.0, 5.0)
     """λ^cg of object-hand, object-body and body-hand contacts (paper, table of reward weights)."""
     deepmimic: DeepMimicWeights = field(default_factory=DeepMimicWeights)
     """Sensitivities of the DeepMimic reward."""
@@ -50,9 +50,11 @@ class EnvConfig:
     from it, and whether it goes without its objects."""
 
     def __post_init__(self) -> None:
-        for name in ("p_carry", "p_lost"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ConfigError(f"env: {name} is {getattr(self, name)}, a probability is between 0 and 1")
+        check("env", self, CHANCE, "p_carry", "p_lost")
+        check("env", self, AT_LEAST_ONE, "episode_length", "history_length")
+        check("env", self, NOT_NEGATIVE, "contact_weights")
+        check("env.weights", self.weights, NOT_NEGATIVE, *vars(self.weights))
+        check("env.deepmimic", self.deepmimic, NOT_NEGATIVE, *vars(self.deepmimic))
 
     @property
     def carries(self) -> bool:

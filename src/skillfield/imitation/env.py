@@ -170,7 +170,8 @@ class ImitationEnv:
         rule = self.config.termination
         if rule.lost_after is None:
             return torch.zeros_like(scored)
-        self._silent.copy_(torch.where(scored & (reward < rule.lost_reward), self._silent + 1, 0))
+        count = torch.where(reward < rule.lost_reward, self._silent + 1, 0)
+        self._silent.copy_(torch.where(scored, count, self._silent))  # masked steps say nothing
         return self._silent >= rule.lost_after + self.masked
 
     def _fill_masked(self, reward: Tensor, scored: Tensor) -> Tensor:
@@ -311,9 +312,9 @@ class ImitationEnv:
         return own | self.engine.snapshot()
 
     def can_restore(self, snapshot: dict[str, Tensor]) -> bool:
-        """Whether a snapshot's worlds follow the clips, tails and detours that there are."""
+        """Whether a snapshot has as many worlds, and they follow the clips, tails and detours that there are."""
         length = snapshot.get("length", self.motion.length)  # a version that did not write it knew no detours
-        return torch.equal(length.to(self.device), self.motion.length)
+        return len(snapshot["clip"]) == self.num_envs and torch.equal(length.to(self.device), self.motion.length)
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         """Go on from a snapshot."""

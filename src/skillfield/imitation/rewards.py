@@ -19,9 +19,13 @@ class DeepMimicWeights:
     """Sensitivities of the additive reward (paper, table of DM reward weights)."""
 
     position: float = 40.0
+    """Of key body positions."""
     rotation: float = 2.0
+    """Of the rotations of root and joints."""
     rotation_velocity: float = 0.1
+    """Of joint velocities."""
     object_position: float = 40.0
+    """Of object positions."""
 
 
 def contact_graph_error(pairs: Tensor, reference_pairs: Tensor, weights: tuple[float, ...]) -> Tensor:

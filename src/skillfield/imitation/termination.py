@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from skillfield.configuration import AT_LEAST_ONE, FINITE, NOT_NEGATIVE, POSITIVE, check
+
 __all__ = ["Termination", "failed"]
 
 
@@ -21,6 +23,12 @@ class Termination:
     from it has N more. None never ends an episode for it: the rest of it is then simulated for no reward."""
     lost_reward: float = 1e-3
     """What counts as nothing."""
+
+    def __post_init__(self) -> None:
+        check("env.termination", self, FINITE, "min_root_height")
+        check("env.termination", self, POSITIVE, "max_object_distance")
+        check("env.termination", self, AT_LEAST_ONE, "lost_after")
+        check("env.termination", self, NOT_NEGATIVE, "lost_reward")
 
 
 def failed(

@@ -4,7 +4,8 @@ A run folder holds `checkpoints/NUMBER/` and a one-line file `checkpoints/latest
 """
 
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional
 
-from skillfield.configuration import from_dict, to_dict
-from skillfield.errors import CheckpointError
+from skillfield.configuration import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, check, from_dict, to_dict
+from skillfield.errors import CheckpointError, ConfigError
 from skillfield.files import atomic_directory, atomic_file, read_json, write_json
 from skillfield.learning.history_encoder import EncoderConfig, HistoryEncoder
 from skillfield.learning.networks import ActorCritic
@@ -24,6 +25,7 @@ from skillfield.learning.ppo import PPO
 __all__ = [
     "FORMAT_VERSION",
     "Counters",
+    "has_checkpoint",
     "latest_checkpoint",
     "load_model",
     "resume",
@@ -45,6 +47,42 @@ class Counters:
     samples: int = 0
     updates: int = 0
     seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class HistoryShape:
+    """What a history encoder was made for."""
+
+    features: int
+    length: int
+    encoder: EncoderConfig
+
+    def __post_init__(self) -> None:
+        check("history", self, AT_LEAST_ONE, "features", "length")
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """What state.json must hold; the last three are missing in older ones."""
+
+    format: int
+    identity: Mapping[str, Any]
+    counters: Counters
+    kl_factor: float
+    observations: int
+    actions: int
+    hidden: tuple[int, ...]
+    insight: int = 0
+    learned_spread: float | None = None
+    history: HistoryShape | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.identity, Mapping):
+            raise ConfigError(f"identity: expected names and values, found {type(self.identity).__name__}")
+        check("counters", self.counters, NOT_NEGATIVE, "samples", "updates", "seconds")
+        check("state", self, AT_LEAST_ONE, "observations", "actions", "hidden")
+        check("state", self, NOT_NEGATIVE, "insight")
+        check("state", self, POSITIVE, "kl_factor", "learned_spread")
 
 
 def save_checkpoint(run: Path, ppo: PPO, counters: Counters, identity: dict[str, Any]) -> Path:
@@ -74,6 +112,11 @@ def save_checkpoint(run: Path, ppo: PPO, counters: Counters, identity: dict[str,
     except (OSError, SafetensorError) as problem:
         raise CheckpointError(f"{path}: cannot be written, the previous checkpoint is intact: {problem}") from None
     return path
+
+
+def has_checkpoint(run: Path) -> bool:
+    """Whether a run has come to its first one."""
+    return (run / "checkpoints" / "latest").exists()
 
 
 def latest_checkpoint(run: Path) -> Path:
@@ -130,7 +173,7 @@ def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
     if shapes != found:
         what = "(observations, actions, insight, hidden)"
         raise CheckpointError(f"{checkpoint}: {what} of the checkpoint are {found}, this run has {shapes}")
-    ppo.model.load_state_dict(weights)
+    _load_into(ppo.model, weights, checkpoint / "model.safetensors")
     if ppo.env.history is not None:
         ppo.env.history.refresh()
     try:
@@ -144,7 +187,7 @@ def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
         torch.set_rng_state(tensors["random_state"])
         if "cuda_random_state" in tensors and ppo.env.device.type == "cuda":
             torch.cuda.set_rng_state(tensors["cuda_random_state"], ppo.env.device)
-    except (KeyError, RuntimeError) as problem:
+    except (KeyError, RuntimeError, TypeError, ValueError) as problem:
         raise CheckpointError(f"{path}: does not fit this run: {problem}") from None
     ppo.kl_factor = state["kl_factor"]
     return Counters(**state["counters"])
@@ -198,11 +241,17 @@ def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _read_state(checkpoint: Path) -> dict[str, Any]:
-    state = read_json(checkpoint / "state.json", CheckpointError)
+    path = checkpoint / "state.json"
+    state = read_json(path, CheckpointError)
     version = state.get("format") if isinstance(state, dict) else None
     if version != FORMAT_VERSION:
         raise CheckpointError(f"{checkpoint}: checkpoint format {version}, this version reads {FORMAT_VERSION}")
-    return state
+    known = {field.name for field in fields(SavedState)}
+    try:
+        found = from_dict(SavedState, {name: value for name, value in state.items() if name in known}, str(path))
+    except ConfigError as problem:
+        raise CheckpointError(str(problem)) from None
+    return to_dict(found) | {"hidden": list(found.hidden)}
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
@@ -220,6 +269,8 @@ def _load_into(model: ActorCritic, tensors: dict[str, Tensor], path: Path) -> No
         found = tuple(tensors[name].shape) if name in tensors else None
         if found != tuple(value.shape):
             raise CheckpointError(f"{path}: tensor '{name}' has shape {found}, the network needs {tuple(value.shape)}")
+    if unknown := sorted(tensors.keys() - wanted.keys()):
+        raise CheckpointError(f"{path}: tensors {unknown} are of another network")
     model.load_state_dict(tensors)
 
 
@@ -227,5 +278,7 @@ def _forget_old(run: Path) -> None:
     complete = sorted(
         path for path in (run / "checkpoints").iterdir() if path.is_dir() and not path.name.startswith(".")
     )
+    newest = latest_checkpoint(run)  # whatever lies here with a higher number is of another training
     for path in complete[:-_KEEP]:
-        shutil.rmtree(path, ignore_errors=True)
+        if path != newest:
+            shutil.rmtree(path, ignore_errors=True)

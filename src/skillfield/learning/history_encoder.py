@@ -7,6 +7,7 @@ Shape letters: n windows, k frames, F features of a frame, S skills.
 
 import hashlib
 import os
+import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from skillfield.configuration import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, check
+from skillfield.errors import ConfigError, SkillfieldNote
 from skillfield.files import atomic_file
 from skillfield.imitation.history import History
 from skillfield.learning.networks import mlp
@@ -26,6 +29,9 @@ __all__ = ["EncoderConfig", "HistoryEncoder", "pretrain", "pretrained_encoder"]
 
 _RECIPE = 1
 """Of the pre-training below; raise it with every change, so that no cache hands out what was trained otherwise."""
+
+
+_ONCE = "pre-training the history encoder, once for these demonstrations (a humanoid's: some minutes on a CPU)"
 
 
 @dataclass(frozen=True)
@@ -48,10 +54,20 @@ class EncoderConfig:
     penalty: float = 1e-5
     """λ_b: weight of |h|² (paper)."""
     steps: int = 4000
+    """Of the pre-training."""
     batch: int = 256
+    """Windows per step."""
     learning_rate: float = 1e-3
+    """At the beginning; it falls to nothing."""
     hidden: tuple[int, ...] = (512, 256)
     """Of the predictor."""
+
+    def __post_init__(self) -> None:
+        check("encoder", self, AT_LEAST_ONE, "size", "channels", "stride", "horizons", "steps", "batch", "hidden")
+        check("encoder", self, NOT_NEGATIVE, "noise", "drift", "penalty")
+        check("encoder", self, POSITIVE, "learning_rate")
+        if not self.horizons:
+            raise ConfigError("encoder: horizons is (), there must be a state to predict")
 
 
 class HistoryEncoder(nn.Module):
@@ -126,6 +142,7 @@ def pretrained_encoder(
         encoder = _fresh(history, motion, config)
         encoder.load_state_dict(load_file(path))
     except (OSError, SafetensorError, RuntimeError):
+        warnings.warn(_ONCE, SkillfieldNote, stacklevel=2)
         encoder = _fresh(history, motion, config)  # a damaged file may have filled some of the layers
         pretrain(encoder, history, motion, config)
         try:

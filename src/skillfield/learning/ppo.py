@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from skillfield.configuration import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, check
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.rollout import (
@@ -77,6 +78,13 @@ class PPOConfig:
     """Hidden layers in bfloat16 on a GPU, instead of TF32."""
     max_grad_norm: float = 1.0
     """Gradient clipping (CleanRL's default is 0.5; the release has none)."""
+
+    def __post_init__(self) -> None:
+        check("ppo", self, AT_LEAST_ONE, "hidden", "horizon", "minibatch", "epochs")
+        check("ppo", self, POSITIVE, "learning_rate", "target_kl", "max_learning_rate", "sigma", "sigma_final")
+        check("ppo", self, POSITIVE, "clip", "max_grad_norm")
+        check("ppo", self, NOT_NEGATIVE, "learning_rate_final", "entropy_peak", "entropy_final", "bound_weight")
+        check("ppo", self, SHARE, "gamma", "gae_lambda")
 
 
 class PPO:

@@ -1,5 +1,6 @@
 """The training loop: update, report, save, until the budget is used up or someone presses Ctrl-C."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,9 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from skillfield.configuration import POSITIVE, check
+from skillfield.errors import TrainingError
 from skillfield.files import atomic_file
 from skillfield.interruption import StopRequest
-from skillfield.learning.checkpoint import Counters, save_checkpoint
+from skillfield.learning.checkpoint import Counters, has_checkpoint, latest_checkpoint, save_checkpoint
 from skillfield.learning.ppo import PPO
 
 __all__ = ["Budget", "TrainingStatus", "train_loop"]
@@ -25,6 +28,9 @@ class Budget:
 
     samples: int | None = None
     minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        check("budget", self, POSITIVE, "samples", "minutes")
 
     def progress(self, counters: Counters) -> float:
         """Share that is used up, 0 to 1."""
@@ -60,7 +66,7 @@ def train_loop(
 ) -> bool:
     """Train until the budget ends, or until there are so many samples; returns False if it was interrupted.
 
-    A checkpoint is written either way.
+    A checkpoint is written either way, unless the networks are no longer finite: that is an error.
     """
     began, earlier, samples_before = time.perf_counter(), counters.seconds, counters.samples
     last_save, dumped = began, 0
@@ -72,9 +78,10 @@ def train_loop(
             now = time.perf_counter()
             counters.seconds = earlier + now - began
             dumped += _dump_diverged(ppo, run, counters, dumped)
+            _end_if_spoilt([name for name, value in metrics.items() if not math.isfinite(value)], run, counters)
             note = ""
             if now - last_save > checkpoint_seconds:
-                save_checkpoint(run, ppo, counters, identity)
+                _save(run, ppo, counters, identity)
                 last_save, note = now, f"checkpoint at {counters.samples:,} samples"
             reward, failures = _skill_figures(ppo)
             report(
@@ -90,8 +97,26 @@ def train_loop(
                     note=note,
                 )
             )
-        save_checkpoint(run, ppo, counters, identity)
+        _save(run, ppo, counters, identity)
     return not stop.requested
+
+
+def _save(run: Path, ppo: PPO, counters: Counters, identity: dict[str, Any]) -> None:
+    """Write a checkpoint that a run can go on from; the last step may have spoilt what was well when measured."""
+    weights = ppo.model.state_dict()
+    _end_if_spoilt([name for name, value in weights.items() if not value.isfinite().all()], run, counters)
+    save_checkpoint(run, ppo, counters, identity)
+
+
+def _end_if_spoilt(names: list[str], run: Path, counters: Counters) -> None:
+    """End a training in which something is no longer finite, before that takes the place of a good checkpoint."""
+    if not names:
+        return
+    way_out = "there is no checkpoint yet: begin again with a smaller ppo.learning_rate"
+    if has_checkpoint(run):
+        good, config = latest_checkpoint(run), run / "config.json"
+        way_out = f"the last good checkpoint is {good}: lower ppo.learning_rate in {config}, then --resume {run}"
+    raise TrainingError(f"{run}: not finite after {counters.samples:,} samples: {', '.join(names)}; {way_out}")
 
 
 def _skill_figures(ppo: PPO) -> tuple[dict[str, float], dict[str, float]]:

@@ -6,14 +6,23 @@ Shape letters: N frames of all clips, C clips, S skills.
 import torch
 from torch import Tensor
 
+from skillfield.errors import CheckpointError
 from skillfield.reference.motion import ReferenceMotion
 
 __all__ = ["AdaptiveSampling", "skill_weights", "start_weights"]
 
+_LARGEST = 50.0
+"""The exponent of each clip's most likely frame is brought down to this, because e^-100 is 0 in single precision. With
+the usual sharpnesses it is smaller and left as it is, to the bit."""
+
 
 def start_weights(mean_reward: Tensor, clip: Tensor, possible: Tensor, clips: int, sharpness: float) -> Tensor:
     """p_i = exp(-λ_s r̄_i) / Σ_j exp(-λ_s r̄_j) within each clip; frames that cannot be started from get nothing.  [N]"""
-    weight = torch.exp(-sharpness * mean_reward) * possible
+    exponent = sharpness * mean_reward
+    least = torch.full((clips,), torch.inf, device=exponent.device)
+    least = least.scatter_reduce(0, clip, exponent.masked_fill(~possible, torch.inf), "amin")  # [C]
+    shift = (least - _LARGEST).clamp_min(0.0)  # the same factor for a whole clip, which its sum takes out again
+    weight = torch.where(possible, torch.exp(shift[clip] - exponent), 0.0)
     total = torch.zeros(clips, device=weight.device).index_add_(0, clip, weight)
     return weight / total.clamp_min(1e-30)[clip]
 
@@ -70,12 +79,32 @@ class AdaptiveSampling:
         share = 1 - (1 - self._rate) ** count
         self.mean_reward += share * (total / count.clamp_min(1) - self.mean_reward)
 
-    def load(self, mean_reward: Tensor) -> None:
-        """Go on with statistics of an earlier session.  [frames that are demonstrated, or that were recorded]"""
-        shown, motion = self._motion.demonstrated, self._motion
-        mean_reward = mean_reward.to(self.mean_reward.device)
-        if len(mean_reward) == int(motion.recorded_length.sum()):
-            before = torch.cumsum(motion.recorded_length, 0) - motion.recorded_length  # [C]
-            row = torch.nonzero(shown).squeeze(1)
-            mean_reward = mean_reward[before[self._clip[row]] + row - motion.start[self._clip[row]]]
-        self.mean_reward[shown] = mean_reward
+    def state_dict(self) -> dict[str, Tensor]:
+        """The statistics of demonstrated frames, and how many of each clip's that are; detours have none."""
+        motion, clips = self._motion, len(self._motion.recorded_length)
+        return {
+            "mean_reward": self.mean_reward[motion.demonstrated],
+            "demonstrated_length": motion.demonstrated_length()[:clips],
+            "recorded_length": motion.recorded_length.clone(),  # a file holds no tensor twice
+        }
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on with statistics of an earlier session, as far as its frames are still demonstrated; frames that it did
+        not know are as never tried."""
+        motion = self._motion
+        recorded, mean_reward = motion.recorded_length.tolist(), state["mean_reward"].to(motion.device)
+        shown = motion.demonstrated_length()[: len(recorded)].tolist()
+        whole = len(mean_reward) == sum(recorded)
+        known = _numbers(state, "demonstrated_length", recorded if whole else shown)  # older versions did not say
+        if (found := _numbers(state, "recorded_length", recorded)) != recorded:
+            raise CheckpointError(f"the record of hard starts is of clips with {found} frames, these have {recorded}")
+        self.mean_reward.zero_()
+        starts = motion.start[: len(recorded)].tolist()
+        for values, start, length in zip(mean_reward.split(known), starts, shown, strict=True):
+            kept = values[:length]
+            self.mean_reward[start : start + len(kept)] = kept
+
+
+def _numbers(state: dict[str, Tensor], name: str, otherwise: list[int]) -> list[int]:
+    """A column of whole numbers, if it is there."""
+    return [int(value) for value in state[name]] if name in state else otherwise

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from skillfield.characters import Character
+from skillfield.configuration import CHANCE, NOT_NEGATIVE, check
 from skillfield.errors import ConfigError
 from skillfield.reference.adaptive import AdaptiveSampling
 from skillfield.reference.away import out_of_reach
@@ -70,12 +71,10 @@ class Augmentation:
     def __post_init__(self) -> None:
         if self.connect and not self.neighbourhood:
             raise ConfigError("augmentation: connect (STF) needs neighbourhood (ε-NSI): there is nothing to connect")
-        for name in ("p_external", "p_neighbour", "p_away"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ConfigError(f"augmentation: {name} is {getattr(self, name)}, a probability is between 0 and 1")
-        for name in ("frame_sharpness", "skill_sharpness", "max_masked", "velocity", "margin"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"augmentation: {name} is {getattr(self, name)}, it cannot be negative")
+        check("augmentation", self, CHANCE, "p_external", "p_neighbour", "p_away")
+        numbers = ("frame_sharpness", "skill_sharpness", "max_masked", "velocity", "margin")
+        check("augmentation", self, NOT_NEGATIVE, *numbers)
+        check("augmentation.box", self.box, NOT_NEGATIVE, *vars(self.box))
         if not 0.0 < self.threshold < 1.0:
             raise ConfigError(f"augmentation: threshold is {self.threshold}, a similarity is between 0 and 1")
 
@@ -181,11 +180,10 @@ class AugmentedSampler(StartSampler):
 
     def state_dict(self) -> dict[str, Tensor]:
         drawn = {} if self._drawn is None else {f"drawn/{name}": value for name, value in vars(self._drawn).items()}
-        mean_reward = self.adaptive.mean_reward[self.motion.demonstrated]
-        return {"mean_reward": mean_reward, "length": self.motion.length, **drawn}
+        return {**self.adaptive.state_dict(), "length": self.motion.length, **drawn}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        self.adaptive.load(state["mean_reward"])
+        self.adaptive.load_state_dict(state)
         drawn = {name.removeprefix("drawn/"): value for name, value in state.items() if name.startswith("drawn/")}
         known = drawn.keys() == Starts.__dataclass_fields__.keys()  # an older version may have drawn other columns
         length = state.get("length", self.motion.length)

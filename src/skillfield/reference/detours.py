@@ -74,7 +74,8 @@ def _gaps(exponent: Tensor, lived: Tensor, config: Augmentation) -> list[tuple[i
     for end in ends:
         states = torch.nonzero(lived[first:end]).squeeze(1).tolist()
         if states and states[-1] + 1 >= config.max_masked:
-            better, _ = earliest_best(exponent[end : end + config.max_masked], LOG_10 / 2)
+            few = max(1, config.max_masked)  # the end itself at least
+            better, _ = earliest_best(exponent[end : end + few], LOG_10 / 2)
             gaps.append((first, states[-1] + 1, end + int(better)))
         first = end + 1
     return gaps

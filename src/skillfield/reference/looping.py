@@ -62,6 +62,8 @@ def _best_length(motion: ReferenceMotion, features: Features, clip: int) -> Tens
     """Frames of a clip up to the last from which it comes round about as well as from any of its last ones.  []"""
     first, length = motion.start[clip], motion.length[clip]
     earliest = (length - _EARLIER).clamp_min(_APART + 1)  # something must be left to come round to
+    if earliest >= length:
+        return length
     leave = first + torch.arange(int(earliest), int(length), device=motion.device)
     row, last = torch.arange(len(motion.qpos), device=motion.device), motion.start + motion.length - 1
     own = motion.skill[motion.clip_of_row] == motion.skill[clip]

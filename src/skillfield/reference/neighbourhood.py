@@ -18,15 +18,23 @@ class Neighbourhood:
     root_pos: float = 0.1
     """Metres."""
     root_vel: float = 0.1
+    """Metres per second."""
     root_rot: float = 0.1
     """Radians."""
     root_rot_vel: float = 0.1
+    """Radians per second."""
     joint: float = 0.1
+    """Radians; metres where a joint slides."""
     joint_vel: float = 0.1
+    """The same per second."""
     object_pos: float = 0.1
+    """Metres."""
     object_vel: float = 0.1
+    """Metres per second."""
     object_rot: float = 0.1
+    """Radians."""
     object_rot_vel: float = 0.1
+    """Radians per second."""
 
     def __post_init__(self) -> None:
         for name, width in vars(self).items():

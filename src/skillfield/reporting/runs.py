@@ -119,21 +119,21 @@ class RunRecord:
 
 
 def read_run(folder: Path, config: Mapping[str, Any]) -> RunRecord:
-    """Everything a report needs from a run folder; damaged files raise, absent ones are absent.
+    """Everything a report needs from a run folder; damaged files raise, absent ones are absent. So are those of an
+    earlier stage whose clips had other lengths: training writes clips.json first, then the graph, then a checkpoint.
 
     config: the run's configuration as plain values.
     """
     metrics = _read_numbers(folder / METRICS_FILE)
     clips = _read_clips(folder / "clips.json")
-    rows = sum(clip.length for clip in clips)
     return RunRecord(
         folder=folder,
         config=config,
         metrics=metrics,
         evaluation=read_evaluation(path) if (path := folder / EVALUATION_FILE).exists() else None,
         clips=clips,
-        edges=_read_edges(folder / "graph.safetensors", rows) if clips else None,
-        mean_reward=_read_mean_reward(folder, rows) if clips else None,
+        edges=_read_edges(folder / "graph.safetensors", clips) if clips else None,
+        mean_reward=_read_mean_reward(folder, clips) if clips else None,
     )
 
 
@@ -213,36 +213,41 @@ def _read_clips(path: Path) -> tuple[ClipRows, ...]:
     return tuple(clips)
 
 
-def _read_edges(path: Path, rows: int) -> Edges | None:
-    if not path.exists():
+def _read_edges(path: Path, clips: Sequence[ClipRows]) -> Edges | None:
+    if not path.exists() or not _goes_with(clips, path, "length"):
         return None
     source, target, exponent = _tensors(path, "source_row", "target_row", "exponent")
     if not len(source) == len(target) == len(exponent):
         raise SkillfieldError(f"{path}: {len(source)} sources, {len(target)} targets, {len(exponent)} exponents")
-    highest = max(source.max(initial=-1), target.max(initial=-1))
+    highest, rows = max(source.max(initial=-1), target.max(initial=-1)), sum(clip.length for clip in clips)
     if highest >= rows:
         raise SkillfieldError(f"{path}: an edge uses row {highest:.0f}, clips.json has {rows} rows")
     return Edges(source.astype(np.int64), target.astype(np.int64), exponent)
 
 
-def _read_mean_reward(folder: Path, rows: int) -> Numbers | None:
+def _read_mean_reward(folder: Path, clips: Sequence[ClipRows]) -> Numbers | None:
     try:
         name = (folder / "checkpoints" / "latest").read_text().strip()
     except OSError:
         return None
     path = folder / "checkpoints" / name / "training.safetensors"
-    if not path.exists():
+    if not path.exists() or not _goes_with(clips, path, "sampler/demonstrated_length"):
         return None
     (mean_reward,) = _tensors(path, "sampler/mean_reward")
-    if len(mean_reward) != rows:
-        raise SkillfieldError(f"{path}: sampler/mean_reward has {len(mean_reward)} rows, clips.json has {rows}")
-    return mean_reward
+    return mean_reward if len(mean_reward) == sum(clip.length for clip in clips) else None
 
 
-def _tensors(path: Path, *names: str) -> list[Numbers]:
-    """Some tensors of a file, without reading the others."""
+def _goes_with(clips: Sequence[ClipRows], path: Path, name: str) -> bool:
+    """Whether a file was written for clips of these lengths, or does not say.  name: its tensor that would."""
+    lengths = _tensors(path, name, optional=True)
+    return not lengths or lengths[0].tolist() == [clip.length for clip in clips]
+
+
+def _tensors(path: Path, *names: str, optional: bool = False) -> list[Numbers]:
+    """Some tensors of a file, without reading the others.  optional: only those that it has."""
     try:
         with safe_open(path, framework="numpy") as file:
-            return [np.asarray(file.get_tensor(name), dtype=np.float64) for name in names]
+            known = file.keys() if optional else names
+            return [np.asarray(file.get_tensor(name), dtype=np.float64) for name in names if name in known]
     except (OSError, SafetensorError) as problem:
         raise SkillfieldError(f"{path}: cannot be read: {problem}") from None
