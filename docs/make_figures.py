@@ -93,7 +93,7 @@ def draw_sampling(sampler: AugmentedSampler, mean_reward: torch.Tensor) -> None:
     """Reward by start frame, and the share of starts that follows from it."""
     motion, config = sampler.motion, sampler.config
     adaptive = AdaptiveSampling(motion, config.frame_sharpness, config.skill_sharpness)
-    adaptive.load(mean_reward)
+    adaptive.load_state_dict({"mean_reward": mean_reward})
     weights = adaptive.weights()
     figure, panels = plt.subplots(1, motion.num_clips, figsize=(9, 2.2), sharey=True)
     for clip, (axes, name) in enumerate(zip(panels, motion.names, strict=True)):
