@@ -1,5 +1,6 @@
 """Clips: what a demonstration must look like, and that a file is either whole or refused in one line."""
 
+import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -107,7 +108,7 @@ def test_an_unknown_contact_label_is_refused_with_the_known_ones(clip: Clip) -> 
         assert part in str(caught.value)
 
 
-@pytest.mark.parametrize("fps", [0.0, -30.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("fps", [0.0, -30.0, 1e-300, 0.05, float("nan"), float("inf")])
 def test_a_frame_rate_must_be_positive_and_finite(clip: Clip, fps: float) -> None:
     """A bad frame rate is refused and quoted."""
     with pytest.raises(ClipError, match=f"fps is {fps}"):
@@ -202,7 +203,16 @@ def test_missing_and_unknown_columns_are_listed(stored: Path) -> None:
         ("fps", np.array([60.0, 60.0])),
         ("root_pos", np.array("here")),
         ("root_pos", np.array(1.0)),
+        ("root_pos", np.zeros((6, 3), dtype=complex)),
+        ("root_pos", np.full((6, 3), "1.0")),
+        ("valid", np.full(6, "False")),
+        ("valid", np.full(6, np.nan)),
+        ("fps", np.array("60")),
+        ("fps", np.array([60.0])),
+        ("name", np.array(["sway", "swing"])),
+        ("skill", np.array(3)),
         ("joint_names", np.array("finger_left")),
+        ("joint_names", np.array([1, 2])),
     ],
 )
 def test_a_column_of_the_wrong_kind_is_refused(stored: Path, column: str, value: np.ndarray) -> None:
@@ -211,6 +221,33 @@ def test_a_column_of_the_wrong_kind_is_refused(stored: Path, column: str, value:
     with pytest.raises(ClipError) as caught:
         load_clip(stored)
     assert str(stored) in str(caught.value)
+
+
+def npy(header: bytes) -> bytes:
+    """An .npy of this header, and nothing after it."""
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+@pytest.mark.parametrize(
+    ("member", "content"),
+    [
+        ("root_pos", b"no array at all"),
+        ("root_pos.npy", npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 3), }\n")),
+        ("root_pos.npy", npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (%d, 3), }\n" % 10**23)),
+        ("root_pos.npy", npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (")),
+        ("root_pos.npy", npy(b"{'descr': '<f4', 'fortran")),
+        ("root_pos.npy", npy(b"{'descr': (), 'fortran_order': False, 'shape': (6, 3), }\n")),
+    ],
+)
+def test_a_column_that_is_no_array_is_refused(stored: Path, member: str, content: bytes) -> None:
+    """Other bytes, a shape that fits in no memory, a header that was cut off: one line with the path."""
+    rewrite(stored, {}, drop="root_pos")
+    with zipfile.ZipFile(stored, "a") as archive:
+        archive.writestr(member, content)
+    with pytest.raises(ClipError, match=r"not a readable \.npz clip") as caught:
+        load_clip(stored)
+    assert str(stored) in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_bad_shape_on_disk_names_the_file(stored: Path) -> None:

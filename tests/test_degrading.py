@@ -108,6 +108,16 @@ def test_a_clip_must_survive(make_clip: MakeClip) -> None:
         degrade(make_clip(10), Degradation(missing=0.9))
 
 
+def test_less_than_one_gap_is_refused(make_clip: MakeClip, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A gap longer than the clip takes nothing away, so it is an error and nothing is written."""
+    save_clip(make_clip(40), tmp_path / "clips" / "a.npz")
+    out = tmp_path / "out"
+    arguments = ["data", "degrade", str(tmp_path / "clips"), "--out", str(out), "--missing", "0.5", "--gap", "1000"]
+    assert main(arguments) == 2
+    assert "clip 'sway': 50% of 40 frames is less than one gap of 1000" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_the_command_leaves_the_clips_alone(
     make_clip: MakeClip, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

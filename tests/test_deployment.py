@@ -268,7 +268,7 @@ def test_a_wrong_name_or_run_is_one_line(
     """Before anything is written."""
     monkeypatch.chdir(tmp_path)
     assert main(["export", "starter", "--out", "starter.pt"]) == 2
-    assert "must end in .onnx" in capsys.readouterr().err
+    assert "whose name ends in .onnx" in capsys.readouterr().err
     assert main(["export", "nowhere", "--out", "nowhere.onnx"]) == 2
     assert "no such run folder" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

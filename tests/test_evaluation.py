@@ -1,6 +1,7 @@
 """Success rules say yes to what they should, and no to everything near it."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -89,6 +90,17 @@ def test_a_ball_that_is_kept_or_dropped_is_no_toss() -> None:
     rule = TossRule(min_still_seconds=0.3, max_still_seconds=0.8)
     assert not rule.judge(tossing(0.5, thrown=False)).item()
     assert not rule.judge(tossing(0.5, ahead=0.0)).item()
+
+
+def test_a_world_that_diverges_in_flight_has_not_thrown() -> None:
+    """Where its ball is afterwards means nothing."""
+    rule, toss = TossRule(min_still_seconds=0.3, max_still_seconds=0.8), tossing(0.5)
+    away = (toss.object_pos_w - toss.root_pos_w).norm(dim=-1)[:, 0]
+    release = int(torch.nonzero(away > rule.release_distance)[0])
+    alive = toss.alive.clone()
+    alive[release + 3 :] = False
+    assert rule.judge(toss).item()
+    assert not rule.judge(replace(toss, alive=alive)).item()
 
 
 def test_a_hand_may_follow_the_ball_but_not_carry_it() -> None:

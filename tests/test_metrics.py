@@ -14,7 +14,7 @@ from skillfield.characters import Character
 from skillfield.clips import Clip
 from skillfield.errors import ConfigError
 from skillfield.evaluation import Evaluation, TrialPlan, evaluate_policy
-from skillfield.evaluation.metrics import Judge
+from skillfield.evaluation.metrics import Judge, normalised_reward
 from skillfield.evaluation.rollout import Trials
 from skillfield.evaluation.success import SuccessRule
 from skillfield.files import write_json
@@ -31,6 +31,7 @@ from skillfield.reference import (
     TrackingWeights,
 )
 from skillfield.simulation import CpuEngine
+from strolling import missing
 
 MakeClip = Callable[..., Clip]
 Scene = tuple[Callable[[int], ImitationEnv], ActorCritic]
@@ -256,6 +257,26 @@ def test_a_skill_without_a_start_is_named(scene: Scene) -> None:
     judge = Judge(make_env, model, replace(PLAN, start_before={"swing": -1.0}), 10, seed=0)
     with pytest.raises(ConfigError, match="skill 'swing' has no frame"):
         judge.success()
+
+
+def test_a_start_with_only_missing_frames_after_it_is_left_out(
+    make_clip: MakeClip, make_env: Callable[..., ImitationEnv], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every scored step earns one, so the mean is one; a skill of which nothing is scored has no figure."""
+    clips = [missing(make_clip(6), [4, 5]), missing(make_clip(4, skill="swing"), [1, 2, 3])]
+    score = ImitationEnv.score
+
+    def one_each(env: ImitationEnv) -> tuple[Tensor, Tensor, Tensor]:
+        _, scored, failed = score(env)
+        return scored.float(), scored, failed
+
+    monkeypatch.setattr(ImitationEnv, "score", one_each)
+
+    env = make_env(clips, 1)
+    model = ActorCritic(env.observation_size, env.num_actions, (4,))
+    measured = normalised_reward(lambda count: make_env(clips, count), model, env.motion.skills)
+    assert measured["sway"] == 1.0
+    assert math.isnan(measured["swing"])
 
 
 def test_figures_that_do_not_exist_are_null_in_json(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Clips made by a policy."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from skillfield.api import env_factory, load_networks
 from skillfield.characters import Character
 from skillfield.characters.humanoid import humanoid
 from skillfield.cli.main import main
-from skillfield.clips import Clip, load_clips
-from skillfield.errors import ConfigError
+from skillfield.clips import Clip, load_clips, save_clip
+from skillfield.errors import ClipError, ConfigError
+from skillfield.evaluation import recording
 from skillfield.evaluation.metrics import MakeEnv, TrialPlan
 from skillfield.evaluation.recording import (
     Attempts,
@@ -26,13 +28,16 @@ from skillfield.evaluation.recording import (
 )
 from skillfield.evaluation.rollout import Trials
 from skillfield.evaluation.success import SuccessRule
+from skillfield.experiments.recordings import task_clips
 from skillfield.experiments.run import load_config
 from skillfield.experiments.shipped import run_folder
 from skillfield.experiments.starter.authoring import CLIP_FOLDER
 from skillfield.experiments.tasks import starter
+from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
-from skillfield.reference import ReferenceMotion
+from skillfield.reference import ReferenceMotion, Starts
 from skillfield.reference.motion import clip_positions
+from strolling import missing
 
 
 def blank(character: Character, frames: int) -> Clip:
@@ -118,6 +123,40 @@ def test_whole_successes_come_first_then_those_that_follow_closest() -> None:
     for clip in others:
         assert len(clip) == len(demonstration) - 1 - start_frame(clip) - 15
         assert clip.source.endswith("it stands 1 s beyond that clip's end, but the whole trial of 10 s is no success")
+
+
+@pytest.mark.parametrize(("gone", "expected"), [([0, 2], [1, 3, 4]), (list(range(37)), [37, 38])])
+def test_no_attempt_starts_in_a_missing_frame(
+    make_clip: Callable[..., Clip],
+    make_env: Callable[..., ImitationEnv],
+    monkeypatch: pytest.MonkeyPatch,
+    gone: list[int],
+    expected: list[int],
+) -> None:
+    """Attempts take the first frames that are there, of their own clip, and there are fewer where frames are fewer."""
+    like = missing(make_clip(40, name="holed"), gone)
+    started: list[int] = []
+
+    def run_trials(env: ImitationEnv, _model: ActorCritic, starts: Starts, *_: object) -> Trials:
+        assert starts.clip.tolist() == [1] * env.num_envs
+        started.extend(starts.frame.tolist())
+        raise InterruptedError
+
+    monkeypatch.setattr(recording, "run_trials", run_trials)
+    env = make_env([make_clip(20), like], 1)
+    model = ActorCritic(env.observation_size, env.num_actions, (4,))
+    with pytest.raises(InterruptedError):
+        record_clips(lambda count: make_env([make_clip(20), like], count), model, starter().trials, like, attempts=3)
+    assert started == expected
+
+
+def test_clips_of_one_name_are_refused(tmp_path: Path) -> None:
+    """A recording finds its demonstration by name, so the files of a task hold different ones."""
+    clips = load_clips(CLIP_FOLDER)
+    for number, clip in enumerate([*clips, clips[0]]):
+        save_clip(clip, tmp_path / f"{number}.npz")
+    with pytest.raises(ClipError, match=rf"several clips are called \['{clips[0].name}'\]"):
+        task_clips(starter(), tmp_path)
 
 
 def attempts(reward: list[list[float]], alive: list[list[float]]) -> Attempts:

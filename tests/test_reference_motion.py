@@ -256,6 +256,34 @@ def test_a_frame_that_is_not_a_number_is_refused(make_clip: MakeClip, hand_chara
         ReferenceMotion([with_nan(make_clip(), column, [17, 21])], hand_character, ["sway"])
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("root_quat", 0.0, r"root_quat is no unit quaternion in frame 17 \(length 0.0000 instead of 1, 1 of 40"),
+        ("root_quat", 2.0, r"root_quat is no unit quaternion in frame 17 \(length 4.0000"),
+        ("object_quat", 0.0, r"object_quat of 'ball' is no unit quaternion in frame 17 "),
+        ("contacts", 7.0, r"contact label 'object-hand' is neither 0 nor 1 in frame 17 \(value 7, 1 of 40"),
+    ],
+)
+def test_what_the_check_calls_useless_is_refused(
+    make_clip: MakeClip, hand_character: Character, column: str, value: float, message: str
+) -> None:
+    """Orientations and labels that are none; in a missing frame they do not matter."""
+    clip = make_clip()
+    values = getattr(clip, column).copy()
+    values[17] = value
+    with pytest.raises(ClipError, match=f"clip 'sway': {message}"):
+        ReferenceMotion([replace(clip, **{column: values})], hand_character, ["sway"])
+    present = np.arange(len(clip)) != 17
+    ReferenceMotion([replace(clip, **{column: values}, valid=present)], hand_character, ["sway"])
+
+
+def test_a_label_that_can_be_rounded_is_no_reason_to_refuse(make_clip: MakeClip, hand_character: Character) -> None:
+    """The check only warns of it."""
+    motion = ReferenceMotion([make_clip(contacts=np.full((40, 1), 0.9, np.float32))], hand_character, ["sway"])
+    assert motion.contact_pairs[:, 0].tolist() == [1.0] * 40
+
+
 def test_frames_are_numbered_as_in_the_file(make_clip: MakeClip, hand_character: Character) -> None:
     """A bad frame of a 30 fps clip is named by its own number, not by that of the resampled one."""
     with pytest.raises(ClipError, match="not finite in frame 7 "):

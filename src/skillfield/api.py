@@ -173,7 +173,11 @@ def evaluate(
     make_env = env_factory(chosen, loaded.config, model, device or chosen.device)
     result = evaluate_policy(make_env, model, chosen.trials, trials, seed, transition_trials)
     if not is_shipped(loaded.folder):
-        write_json(loaded.folder / "evaluation.json", result.to_dict())
+        try:
+            write_json(loaded.folder / "evaluation.json", result.to_dict())
+        except OSError as problem:  # hours of trials are not lost with it
+            note = f"{loaded.folder}: evaluation.json cannot be written: {problem.strerror}"
+            warnings.warn(note, SkillfieldNote, stacklevel=2)
     return result
 
 

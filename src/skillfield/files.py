@@ -15,7 +15,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["atomic_directory", "atomic_file", "claimed", "json_text", "read_json", "write_json"]
+__all__ = ["atomic_directory", "atomic_file", "claimed", "json_text", "read_json", "write_errors", "write_json"]
 
 
 @contextmanager
@@ -47,6 +47,15 @@ def atomic_directory(path: Path) -> Iterator[Path]:
         os.rename(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def write_errors(error: Callable[[str], Exception]) -> Iterator[None]:
+    """What cannot be written is an `error` that names the path."""
+    try:
+        yield
+    except OSError as problem:
+        raise error(f"{problem.filename}: cannot be written: {problem.strerror}") from None
 
 
 @contextmanager

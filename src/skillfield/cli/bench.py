@@ -17,7 +17,7 @@ from skillfield.errors import ConfigError
 from skillfield.experiments.recordings import task_clips
 from skillfield.experiments.run import RunConfig, build_ppo, preset
 from skillfield.experiments.tasks import task as find_task
-from skillfield.files import json_text, write_json
+from skillfield.files import json_text, write_errors, write_json
 from skillfield.reference import AugmentedSampler, ReferenceMotion
 
 __all__ = ["Bench", "measure"]
@@ -57,7 +57,8 @@ class Bench:
         results = [measure(replace(config, num_envs=count), self.seconds) for count in counts]
         found: dict[str, Any] = {"runs": results, "graph_seconds": graph_seconds(task, config.data)}
         if self.out:
-            write_json(self.out, found)
+            with write_errors(ConfigError):
+                write_json(self.out, found)
         if self.json:
             print(json_text(found))
             return 0

@@ -13,7 +13,7 @@ from rich.text import Text
 from skillfield.characters import Character, character
 from skillfield.clips import Clip, clip_files, load_clip
 from skillfield.clips.checking import Finding, check_clip
-from skillfield.errors import CharacterError, ClipError
+from skillfield.errors import CharacterError, ClipError, ConfigError
 from skillfield.experiments.recordings import named_clips
 from skillfield.reference.checking import check_against_character
 from skillfield.reporting.console import table_console
@@ -77,6 +77,8 @@ class DataShow:
 
     def run(self) -> int:
         """Print the summary, write the pictures, print where they are."""
+        if self.frames < 1:
+            raise ConfigError(f"--frames is {self.frames}, a filmstrip has at least one picture")
         files = clip_files(named_clips(self.path))
         clips = [load_clip(file) for file in files]
         table_console().print(_summary_table(clips))

@@ -1,5 +1,6 @@
 """`skillfield play`: a character in real time in the browser."""
 
+import math
 import sys
 import webbrowser
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ class Play:
         """Serve until interrupted."""
         if (self.run_folder is None) == (self.clips is None):
             raise ConfigError("say what to play: a run folder, a shipped policy such as starter, or --clips FOLDER")
+        if self.seconds is not None and not 0 < self.seconds < math.inf:
+            raise ConfigError(f"--seconds is {self.seconds:g}; it must be positive and finite")
         if self.clips is not None:
             viewer = clip_viewer(named_clips(self.clips), self.character, host=self.host, port=self.port)
         else:

@@ -1,5 +1,6 @@
 """`skillfield data record`: clips made by a trained policy."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -57,7 +58,8 @@ class DataRecord:
         for skill in self.skills:
             if skill not in chosen.skills:
                 raise ConfigError(unknown_name("skill", skill, chosen.skills))
-        if self.takes < 1 or self.attempts < self.takes or min(self.after, self.stand) < 0:
+        waits = all(0 <= seconds < math.inf for seconds in (self.after, self.stand))
+        if self.takes < 1 or self.attempts < self.takes or not waits:
             raise ConfigError(
                 f"cannot record {self.takes} of {self.attempts} attempts, {self.after:g} s after their start,"
                 f" {self.stand:g} s standing"

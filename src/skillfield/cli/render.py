@@ -11,7 +11,7 @@ from skillfield.cli.films import VIDEO_SIZE, Performer, check_size, film, film_s
 from skillfield.errors import ConfigError
 from skillfield.experiments.shipped import is_shipped
 from skillfield.reporting.filmstrip import TILE_HEIGHT, TILE_WIDTH
-from skillfield.reporting.script import Part, find_skill, parse_script
+from skillfield.reporting.script import LONGEST, Part, find_skill, parse_script
 
 __all__ = ["Render"]
 
@@ -52,7 +52,7 @@ class Render:
         strip = self.filmstrip is not None or (self.out is not None and self.out.suffix.lower() == ".png")
         if strip and self.out is not None and self.out.suffix.lower() != ".png":
             raise ConfigError(f"a filmstrip is a PNG, not '{self.out.suffix}'")
-        if not self.seconds > 0:
+        if not 0 < self.seconds <= LONGEST:
             raise ConfigError(f"cannot film {self.seconds:g} s")
         if self.filmstrip is not None and self.filmstrip < 1:
             raise ConfigError(f"a filmstrip needs at least one picture per row, not {self.filmstrip}")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skillfield.clips.clip import Clip
 from skillfield.rotations import quat_from_rotvec, rotvec_between
 
-__all__ = ["Finding", "check_clip", "count_of", "joint_steps", "usable_frames"]
+__all__ = ["Finding", "check_clip", "count_of", "joint_steps", "label_findings", "quaternion_findings", "usable_frames"]
 
 _POSES = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat")
 
@@ -45,7 +45,7 @@ def check_clip(clip: Clip) -> list[Finding]:
     """Everything suspicious about a clip that can be seen without its character."""
     findings = [*_length(clip), *_rate(clip), *_finite(clip)]
     if len(clip):
-        findings += [*_quaternions(clip), *_labels(clip), *_speeds(clip)]
+        findings += [*quaternion_findings(clip), *label_findings(clip), *_speeds(clip)]
     return findings
 
 
@@ -109,7 +109,8 @@ def _finite(clip: Clip) -> list[Finding]:
     return findings
 
 
-def _quaternions(clip: Clip) -> list[Finding]:
+def quaternion_findings(clip: Clip) -> list[Finding]:
+    """Columns of orientations that are none in a frame that is present."""
     findings = []
     columns = {"root_quat": clip.root_quat}
     columns |= {f"object_quat of '{name}'": clip.object_quat[:, o] for o, name in enumerate(clip.object_names)}
@@ -125,7 +126,8 @@ def _quaternions(clip: Clip) -> list[Finding]:
     return findings
 
 
-def _labels(clip: Clip) -> list[Finding]:
+def label_findings(clip: Clip) -> list[Finding]:
+    """Contact labels that are neither 0 nor 1 in a frame that is present; errors where rounding does not help."""
     findings = []
     for column, pair in enumerate(clip.contact_names):
         label = clip.contacts[:, column].astype(np.float64)

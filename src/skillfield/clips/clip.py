@@ -15,6 +15,9 @@ __all__ = ["CONTACT_PAIRS", "Clip"]
 CONTACT_PAIRS = ("object-hand", "object-body", "body-hand")
 """The contact graph of the paper: which pairs of groups may touch. A label that a clip lacks counts as 'apart'."""
 
+_MIN_FPS = 0.1
+"""Far below any recording; a slower one would be hours of frames at the policy's rate."""
+
 
 @dataclass(frozen=True, eq=False)
 class Clip:
@@ -61,8 +64,8 @@ class Clip:
         unknown = [pair for pair in self.contact_names if pair not in CONTACT_PAIRS]
         if unknown:
             raise ClipError(f"clip '{self.name}': contact labels {unknown} are none of {list(CONTACT_PAIRS)}")
-        if not (np.isfinite(self.fps) and self.fps > 0):
-            raise ClipError(f"clip '{self.name}': fps is {self.fps}, it must be positive")
+        if not (np.isfinite(self.fps) and self.fps >= _MIN_FPS):
+            raise ClipError(f"clip '{self.name}': fps is {self.fps}, it must be finite and at least {_MIN_FPS:g}")
 
     def __len__(self) -> int:
         return len(self.root_pos)

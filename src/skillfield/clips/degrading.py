@@ -62,7 +62,11 @@ def degrade(clip: Clip, how: Degradation) -> Clip:
         valid &= ~low
         told.append(f"{int(low.sum())} frames with an object below {how.mask_below_mm:g} mm marked missing")
     if how.missing:
-        gone = valid & _gaps(len(clip), how.missing, how.gap, random)
+        count = _number_of_gaps(len(clip), how.missing, how.gap)
+        if count == 0:
+            share = f"{100 * how.missing:g}% of {len(clip)} frames"
+            raise ClipError(f"clip '{clip.name}': {share} is less than one gap of {how.gap}")
+        gone = valid & _gaps(len(clip), count, how.gap, random)
         valid &= ~gone
         told.append(f"{int(gone.sum())} frames taken away in gaps of {how.gap}")
     if valid.sum() < 2 or not valid[:-1].any():
@@ -72,9 +76,13 @@ def degrade(clip: Clip, how: Degradation) -> Clip:
     return replace(worse, corrections=(*clip.corrections, *(f"{text} (seed {how.seed})" for text in told)), **holed)
 
 
-def _gaps(frames: int, share: float, gap: int, random: np.random.Generator) -> NDArray[np.bool_]:
-    """Frames to take away: gaps at random places that do not overlap.  [T]"""
-    count = min(round(share * frames / gap), frames // gap)
+def _number_of_gaps(frames: int, share: float, gap: int) -> int:
+    """How many gaps come closest to the share, and fit."""
+    return min(round(share * frames / gap), frames // gap)
+
+
+def _gaps(frames: int, count: int, gap: int, random: np.random.Generator) -> NDArray[np.bool_]:
+    """Frames to take away: so many gaps at random places that do not overlap.  [T]"""
     # places of the gaps among what is left, then moved apart by the gaps before them
     starts = np.sort(random.choice(frames - count * gap + count, size=count, replace=False))
     starts = starts + np.arange(count) * (gap - 1)

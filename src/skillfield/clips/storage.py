@@ -1,13 +1,12 @@
 """Clips on disk: one `.npz` each, with a schema version and no pickle."""
 
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillfield.clips.clip import Clip
 from skillfield.errors import ClipError
@@ -22,13 +21,21 @@ _ARRAYS = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "c
 _NAMES = ("joint_names", "object_names", "contact_names", "corrections")
 _TEXTS = ("name", "skill", "character", "source")
 
+_NUMBERS, _BOOLEANS, _TEXT = ("fiu", "numbers"), ("b", "true or false"), ("U", "text")
+_HOLDS = dict.fromkeys((*_ARRAYS, "fps"), _NUMBERS) | {"valid": _BOOLEANS} | dict.fromkeys((*_NAMES, *_TEXTS), _TEXT)
+"""What each column holds: NumPy's letters for it, and a word."""
+
 
 def save_clip(clip: Clip, path: Path) -> None:
     """Write one clip; the file appears whole or not at all."""
     columns: dict[str, Any] = {array: getattr(clip, array).astype(np.float32) for array in _ARRAYS}
     columns |= {names: np.array(getattr(clip, names), dtype=np.str_) for names in _NAMES}
     columns |= {text: np.array(getattr(clip, text), dtype=np.str_) for text in _TEXTS}
-    columns |= {"valid": clip.valid, "fps": np.float64(clip.fps), "schema_version": np.int64(SCHEMA_VERSION)}
+    columns |= {
+        "valid": clip.valid.astype(bool),
+        "fps": np.float64(clip.fps),
+        "schema_version": np.int64(SCHEMA_VERSION),
+    }
     try:
         with atomic_file(path) as temporary, open(temporary, "wb") as file:
             np.savez_compressed(file, **columns)
@@ -61,8 +68,12 @@ def load_clip(path: Path) -> Clip:
             columns = {key: stored[key] for key in stored.files}
     except FileNotFoundError:
         raise ClipError(f"{path}: no such clip") from None
-    except (OSError, ValueError, TypeError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
-        raise ClipError(f"{path}: not a readable .npz clip (truncated or another format): {problem}") from None
+    except Exception as problem:  # damaged or foreign files fail in many ways, all of them before execution
+        why = " ".join(str(problem).split()) or type(problem).__name__
+        raise ClipError(f"{path}: not a readable .npz clip (truncated or another format): {why}") from None
+    strange = sorted(key for key, column in columns.items() if not isinstance(column, np.ndarray))
+    if strange:
+        raise ClipError(f"{path}: not a readable .npz clip: {strange} are no NumPy arrays")
     if "schema_version" not in columns:
         raise ClipError(f"{path}: no 'schema_version'; this .npz was not written by skillfield")
     version = columns.pop("schema_version")
@@ -76,16 +87,27 @@ def load_clip(path: Path) -> Clip:
     if missing or extra:
         raise ClipError(f"{path}: missing columns {missing}, unknown columns {extra}")
     try:
+        _check_kinds(columns)
         fields: dict[str, Any] = {
             **{array: columns[array].astype(np.float32) for array in _ARRAYS},
             **{names: tuple(str(name) for name in columns[names]) for names in _NAMES},
             **{text: str(columns[text]) for text in _TEXTS},
-            "valid": columns["valid"].astype(bool),
+            "valid": columns["valid"],
             "fps": float(columns["fps"]),
         }
         return Clip(**fields)
-    except (ClipError, TypeError, ValueError) as problem:  # the last two: text for numbers, one value for many
+    except (ClipError, TypeError, ValueError) as problem:  # the last two: one value for many
         raise ClipError(f"{path}: {problem}") from None
+
+
+def _check_kinds(columns: dict[str, NDArray[Any]]) -> None:
+    """Refuse columns that hold something else than they should, and lists where one value should be."""
+    for name, (kinds, word) in _HOLDS.items():
+        column = columns[name]
+        if column.dtype.kind not in kinds and not (name in _NAMES and column.size == 0):
+            raise ClipError(f"column '{name}' holds {column.dtype}, it must hold {word}")
+        if name in (*_TEXTS, "fps") and column.shape:
+            raise ClipError(f"column '{name}' has shape {column.shape}, it must be a single value")
 
 
 def clip_files(path: Path) -> list[Path]:

@@ -20,7 +20,7 @@ from skillfield.deployment.starts import spec_with_starts
 from skillfield.errors import CharacterError, ConfigError, ExportError
 from skillfield.experiments.loading import load_run
 from skillfield.experiments.task import Task
-from skillfield.files import atomic_file, json_text, write_json
+from skillfield.files import atomic_file, json_text, write_errors, write_json
 
 __all__ = ["OPSET", "Exported", "export_policy", "load_onnx", "model_xml", "write_onnx"]
 
@@ -60,8 +60,8 @@ def export_policy(
     licence: what the card says; the package's for a shipped policy.
     """
     out = Path(out)
-    if out.suffix != ".onnx":
-        raise ConfigError(f"--out is {out}: its name must end in .onnx")
+    if out.suffix != ".onnx" or out.is_dir():
+        raise ConfigError(f"--out is {out}: it must be a file whose name ends in .onnx")
     loaded = load_run(run, task=task, data=data)
     for package in ("onnx", "onnxscript", "onnxruntime"):
         _package(package)
@@ -72,7 +72,7 @@ def export_policy(
     xml = model_xml(spec, model)
     card = make_card(loaded, controller, model, licence) | {"opset": OPSET}
     paths = (out, out.with_suffix(".json"), out.with_suffix(".xml"))
-    with atomic_file(out) as temporary:
+    with write_errors(ExportError), atomic_file(out) as temporary:
         write_onnx(controller, temporary, {"skillfield": json_text(card)})
         error = _disagreement(temporary, controller, model)
         if not error <= _MAX_ERROR:

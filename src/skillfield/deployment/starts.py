@@ -9,6 +9,7 @@ from skillfield.characters import Character
 from skillfield.characters.drives import DrivePositions
 from skillfield.errors import ClipError
 from skillfield.experiments.loading import TrainedRun
+from skillfield.experiments.recordings import named_clips
 from skillfield.experiments.run import build_motion
 
 __all__ = ["spec_with_starts"]
@@ -36,4 +37,4 @@ def spec_with_starts(run: TrainedRun, character: Character) -> mujoco.MjSpec:
 
 def _is_there(folder: str | None) -> bool:
     """A run may come from another machine, where its recordings lay elsewhere."""
-    return folder is not None and Path(folder).is_dir()
+    return folder is not None and named_clips(Path(folder)).is_dir()

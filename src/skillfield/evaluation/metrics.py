@@ -109,7 +109,7 @@ class Evaluation:
     @staticmethod
     def from_dict(values: dict[str, Any]) -> "Evaluation":
         """Back from JSON. Older files have one number of trials for skills and pairs."""
-        known = {name: value for name, value in values.items() if name != "average"}
+        known = {name: _with_nan(value) for name, value in values.items() if name != "average"}
         for name in ("success_interval", "neighbourhood_interval"):
             if name in known:
                 known[name] = {skill: tuple(interval) for skill, interval in known[name].items()}
@@ -226,12 +226,15 @@ class Judge:
 def normalised_reward(
     make_env: MakeEnv, model: ActorCritic, skills: tuple[str, ...], most: int = 1024
 ) -> dict[str, float]:
-    """NR of each skill: every frame of its clips is a start once. most: see `Judge`."""
+    """NR of each skill: every frame of its clips is a start once, if any frame after it is scored; NaN without one.
+
+    most: see `Judge`.
+    """
     motion = make_env(_worlds(1, most, model)).motion
     rows = torch.nonzero(motion.start_mask()).squeeze(1)
     clip = motion.clip_of_row[rows]
     frame = rows - motion.start[clip]
-    means = []
+    totals, counts = [], []
     for part in _batches(len(rows), most, model):
         env = make_env(len(part))
         env.start(torch.arange(len(part), device=rows.device), starts_at(motion, clip[part], frame[part]))
@@ -243,10 +246,11 @@ def normalised_reward(
             running = step <= left
             total += reward * running
             counted += scored & running
-        means.append(total / counted.clamp_min(1))
-    mean = torch.cat(means)[: len(rows)]
-    skill = motion.skill[clip]
-    return {name: float(mean[skill == number].mean()) for number, name in enumerate(skills)}
+        totals.append(total)
+        counts.append(counted)
+    earned, steps = torch.cat(totals)[: len(rows)], torch.cat(counts)[: len(rows)]
+    mean, skill = earned / steps.clamp_min(1), motion.skill[clip]
+    return {name: float(mean[(skill == number) & (steps > 0)].mean()) for number, name in enumerate(skills)}
 
 
 def _batches(count: int, most: int, model: ActorCritic) -> list[Tensor]:
@@ -300,6 +304,13 @@ def _random_frames(
         raise ConfigError(f"skill '{skill}' has no frame from which a trial could start")
     drawn = chosen[torch.randint(len(chosen), (count,), generator=generator, device=chosen.device)]
     return clip[drawn], frame[drawn]
+
+
+def _with_nan(value: Any) -> Any:
+    """JSON has no number for what could not be measured."""
+    if isinstance(value, dict):
+        return {name: _with_nan(each) for name, each in value.items()}
+    return math.nan if value is None else value
 
 
 def _rate(won: Tensor) -> float:

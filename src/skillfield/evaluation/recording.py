@@ -19,6 +19,7 @@ from skillfield.evaluation.rollout import Trials, run_trials
 from skillfield.evaluation.success import longest_run
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
+from skillfield.reference import ReferenceMotion
 from skillfield.simulation import SimulationState
 
 __all__ = ["Attempts", "clip_of_states", "closeness", "follows", "last_followed", "record_clips", "stands"]
@@ -61,13 +62,14 @@ def record_clips(
 
     takes: clips to record.
     after: seconds at the start that are left out, in which the state is still nearly the demonstrated one.
-    attempts: one from each of the first frames, in the first third of the demonstration.
+    attempts: one from each of the first frames that are not missing, at most a third of the demonstration's frames.
     """
     motion = make_env(1).motion
     frames = int(motion.length[motion.names.index(like.name)])
+    possible = len(_start_frames(motion, like.name))
     skipped, longer = round(after * POLICY_HZ), round(stand * POLICY_HZ)
     steps = max(round(plan.seconds * POLICY_HZ), frames + max(skipped, longer))
-    env = make_env(max(1, min(attempts, frames // 3)))
+    env = make_env(max(1, min(attempts, frames // 3, possible)))
     tried = _attempt(env, model, like.name, steps)
     left = frames - 1 - tried.frame  # steps to the demonstration's end
     last = last_followed(tried, left)
@@ -90,11 +92,18 @@ def record_clips(
     return clips
 
 
+def _start_frames(motion: ReferenceMotion, name: str) -> Tensor:
+    """Frames of a demonstration that an attempt may start in, in order.  [n]"""
+    number = motion.names.index(name)
+    rows = torch.nonzero(motion.start_mask() & (motion.clip_of_row == number)).squeeze(1)
+    return rows - motion.start[number]
+
+
 def _attempt(env: ImitationEnv, model: ActorCritic, name: str, steps: int) -> Attempts:
-    """Start once in each of the first frames of a demonstration, as many as there are environments."""
+    """Start once in each of the first possible frames of a demonstration, as many as there are environments."""
     motion = env.motion
     clip = torch.full((env.num_envs,), motion.names.index(name), device=motion.device)
-    frame = torch.arange(env.num_envs, device=motion.device)
+    frame = _start_frames(motion, name)[: env.num_envs]
     seen: list[tuple[Tensor, ...]] = []
 
     def watch(state: SimulationState) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from skillfield.errors import SkillfieldNote
-from skillfield.experiments.recordings import stand_in_clips
+from skillfield.experiments.recordings import clip_folder, stand_in_clips
 from skillfield.experiments.run import RunConfig, load_config
 from skillfield.experiments.shipped import is_shipped, run_folder
 from skillfield.experiments.task import Task
@@ -51,7 +51,7 @@ def load_run(run: Path | str, *, task: Task | None = None, data: Path | str | No
             stacklevel=2,
         )
     if data is not None:
-        config = replace(config, data=str(data))
+        config = replace(config, data=str(clip_folder(chosen, Path(data))))
     networks, state = load_model(latest_checkpoint(folder), config.identity(chosen.skills))
     return TrainedRun(folder, config.at(state["counters"]["samples"]), chosen, networks.eval(), state)
 

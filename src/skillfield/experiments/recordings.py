@@ -1,6 +1,7 @@
 """Where a task's demonstrations lie: in the package, or where they were imported to, and how to get them."""
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -59,6 +60,9 @@ def task_clips(task: Task, data: Path | None = None) -> list[Clip]:
     missing = [skill for skill in task.skills if skill not in {clip.skill for clip in clips}]
     if missing:
         raise ClipError(f"{folder}: no clip of {missing}, which task '{task.name}' is to learn")
+    twice = [name for name, count in Counter(clip.name for clip in clips).items() if count > 1]
+    if twice:
+        raise ClipError(f"{folder}: several clips are called {twice}")
     return clips
 
 

@@ -17,6 +17,7 @@ from skillfield.characters.kinematics import ForwardKinematics
 from skillfield.characters.layout import Layout
 from skillfield.characters.physics import POLICY_HZ
 from skillfield.clips import CONTACT_PAIRS, Clip
+from skillfield.clips.checking import label_findings, quaternion_findings
 from skillfield.errors import ClipError, unknown_name
 from skillfield.reference.interpolation import fill_gaps, resample
 from skillfield.reference.kinematics import Kinematics
@@ -80,6 +81,7 @@ class ReferenceMotion:
             if clip.skill not in skills:
                 raise ClipError(f"clip '{clip.name}': {unknown_name('skill', clip.skill, tuple(skills))}")
             _check_finite(clip, _COLUMNS)
+            _check_values(clip)
         layout = character.layout()
         balls = layout.ball_columns
         clips = [fill_gaps(resample(_columns_of(clip, character), POLICY_HZ, balls), balls) for clip in clips]
@@ -252,6 +254,13 @@ def _check_finite(clip: Clip, columns: Sequence[str]) -> None:
         bad = np.flatnonzero(clip.valid & ~finite)
         if len(bad):
             raise ClipError(f"clip '{clip.name}': {name} is not finite in frame {bad[0]} ({len(bad)} such frames)")
+
+
+def _check_values(clip: Clip) -> None:
+    """Refuse orientations and labels that `data check` calls useless."""
+    for finding in (*quaternion_findings(clip), *label_findings(clip)):
+        if finding.severity == "error":
+            raise ClipError(f"clip '{clip.name}': {finding.what} in {finding.where} ({finding.how_bad})")
 
 
 def _check_root(clip: Clip, character: Character, qpos: Tensor) -> None:

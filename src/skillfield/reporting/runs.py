@@ -180,22 +180,37 @@ def _read_numbers(path: Path) -> list[dict[str, float]]:
         raise SkillfieldError(f"{path}: nothing measured yet")
     for number, entry in enumerate(metrics, start=1):
         for name, value in entry.items():
-            if not isinstance(value, int | float):
+            if not isinstance(value, int | float) or (name == "samples" and not value >= 0):
                 raise SkillfieldError(f"{path}: line {number}: '{name}' is {value!r}, expected a number")
     return metrics
 
 
 def _check_numbers(result: Evaluation) -> None:
     """Raise TypeError or ValueError unless every figure is one, and every skill has all of its own."""
-    int(result.trials), int(result.transition_trials), float(result.seconds)
+    skills = result.success_rate.keys()
+    for count in (result.trials, result.transition_trials):
+        if not isinstance(count, int) or count < 1:
+            raise ValueError(f"{count!r} trials")
+    across = list(result.transition_rate.values())
     for rates in (result.success_rate, result.neighbourhood_rate, result.normalised_reward):
-        np.array(list(rates.values()), dtype=np.float64)
-        if rates.keys() != result.success_rate.keys():
-            raise ValueError(f"figures of {list(rates)} beside those of {list(result.success_rate)}")
-    for targets in result.transition_rate.values():
-        np.array(list(targets.values()), dtype=np.float64)
+        if rates.keys() != skills:
+            raise ValueError(f"figures of {list(rates)} beside those of {list(skills)}")
+    if not result.transition_rate.keys() <= skills or not all(targets.keys() <= skills for targets in across):
+        raise ValueError(f"transitions between other skills than {list(skills)}")
+    for rates in (result.success_rate, result.neighbourhood_rate, result.normalised_reward, *across):
+        _check_shares(list(rates.values()))
     for intervals in (result.success_interval, result.neighbourhood_interval):
-        np.array(list(intervals.values()), dtype=np.float64).reshape(len(intervals), 2)
+        for low, high in intervals.values():
+            _check_shares([low, high])
+    if not isinstance(result.seconds, int | float):
+        raise ValueError(f"trials of {result.seconds!r} s")
+
+
+def _check_shares(values: Sequence[float]) -> None:
+    """Raise unless all lie between 0 and 1; what could not be measured is not a number."""
+    for value in values:
+        if not isinstance(value, int | float) or value < 0 or value > 1:
+            raise ValueError(f"{value!r} is no share")
 
 
 def _read_clips(path: Path) -> tuple[ClipRows, ...]:
@@ -207,6 +222,8 @@ def _read_clips(path: Path) -> tuple[ClipRows, ...]:
         for entry in read_json(path, SkillfieldError):
             missing = tuple(int(frame) for frame in entry.get("missing", ()))
             clips.append(ClipRows(str(entry["name"]), str(entry["skill"]), start, int(entry["length"]), missing))
+            if not 0 < clips[-1].length < 10**9:
+                raise ValueError
             start += clips[-1].length
     except (KeyError, TypeError, AttributeError, ValueError):
         raise SkillfieldError(f"{path}: expected a list of objects with name, skill and length") from None

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from skillfield.errors import ConfigError, unknown_name
 
-__all__ = ["Part", "find_skill", "parse_script"]
+__all__ = ["LONGEST", "Part", "find_skill", "parse_script"]
+
+LONGEST = 3600.0
+"""Seconds of a film."""
 
 _ITEM = re.compile(r"(?P<skill>.*?)(?:\s+(?P<seconds>[-+]?(?:\d+\.?\d*|\.\d+))\s*(?:s|sec|seconds?)?)?", re.IGNORECASE)
 
@@ -31,7 +34,7 @@ def parse_script(text: str, skills: Sequence[str], default_seconds: float) -> tu
         found = _ITEM.fullmatch(item)
         assert found is not None  # the pattern takes any text as a skill
         seconds = float(found["seconds"]) if found["seconds"] else default_seconds
-        if not seconds > 0:
+        if not 0 < seconds <= LONGEST:
             raise ConfigError(f"script '{text}': '{item}' lasts {seconds:g} s")
         parts.append(Part(find_skill(found["skill"], skills), seconds))
     return tuple(parts)

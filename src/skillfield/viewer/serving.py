@@ -1,6 +1,7 @@
 """The local server of the page: on this machine only unless asked otherwise, on the port that was asked for or none."""
 
 import contextlib
+import errno
 import io
 import ipaddress
 import logging
@@ -68,7 +69,9 @@ def _check_free(host: str, port: int) -> None:
         raise ViewerError(f"--host {host}: {problem.strerror}") from None
     except PermissionError:
         raise ViewerError(f"port {port} may not be used by you; choose one above 1023 with --port") from None
-    except OSError:
+    except OSError as problem:
+        if problem.errno == errno.EADDRNOTAVAIL:
+            raise ViewerError(f"--host {host}: not an address of this machine") from None
         raise _taken(host, port) from None
 
 
