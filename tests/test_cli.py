@@ -59,7 +59,7 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
         (["data", "dance"], "unknown command 'data dance'"),
         (["train", "golf"], "unknown task 'golf'; known: starter"),
         (["train", "starter", "--method", "magic"], "unknown method 'magic'; known: sm, sm+nsi"),
-        (["train", "starter", "--minutes", "-1"], "--minutes is -1.0"),
+        (["train", "starter", "--minutes", "-1"], "minutes is -1.0, it must be positive"),
         (["train", "starter", "--device", "cuda:x"], "unknown device 'cuda:x'; known: auto, cpu, cuda, cuda:0"),
         (["train", "--resume", "nowhere"], "nowhere/config.json: no such file"),
         (["evaluate", "nowhere"], "nowhere: no such run folder, and no policy of that name is shipped"),

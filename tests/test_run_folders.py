@@ -131,8 +131,10 @@ def test_a_run_of_a_table_can_go_on_on_another_device(tmp_path: Path, capsys: py
     """It is not asked where it began."""
     assert table(tmp_path) == 0
     (tmp_path / "sm-0" / "evaluation.json").unlink()
+    logged = (tmp_path / "sm-0" / "metrics.jsonl").read_text()
     assert table(tmp_path, "--device", "nowhere", samples=8 * UPDATE) == 2
     assert "nowhere" in capsys.readouterr().err
+    assert (tmp_path / "sm-0" / "metrics.jsonl").read_text() == logged  # it did not train where it had been
 
 
 def test_clips_are_found_again_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

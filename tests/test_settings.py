@@ -154,7 +154,7 @@ def test_weights_and_widths_are_numbers() -> None:
         lambda: EnvConfig(deepmimic=DeepMimicWeights(rotation=-1.0)),
         lambda: Augmentation(box=Neighbourhood(joint=math.nan)),
     ):
-        with pytest.raises(ConfigError, match=r"(env\.weights: relative|env\.deepmimic: rotation|box: joint) is"):
+        with pytest.raises(ConfigError, match=r"(weights: relative|deepmimic: rotation|neighbourhood: joint) is"):
             config()
 
 

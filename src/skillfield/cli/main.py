@@ -99,7 +99,7 @@ def _help(arguments: list[str]) -> int:
         print(f"skillfield {version('skillfield')}")
         return 0
     group = [name for name in COMMANDS if name.startswith(f"{first} ")]
-    asked = first in _HELP or (bool(group) and arguments[1:2] in [[word] for word in _HELP])
+    asked = first in _HELP or (bool(group) and any(word in _HELP for word in arguments[1:2]))
     stream = sys.stdout if asked else sys.stderr
     if not asked:
         wanted = " ".join(arguments[:2]) if group else first

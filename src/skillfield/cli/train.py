@@ -104,9 +104,6 @@ class Train:
         return replace(config, budget=self._budget() or config.budget)
 
     def _budget(self) -> Budget | None:
-        for name, value in (("minutes", self.minutes), ("samples", self.samples)):
-            if value is not None and value <= 0:
-                raise ConfigError(f"--{name} is {value}; a budget is positive")
         if self.minutes is None and self.samples is None:
             return None
         return Budget(samples=self.samples, minutes=self.minutes)

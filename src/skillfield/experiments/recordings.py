@@ -89,13 +89,17 @@ def stand_in_clips(task: Task) -> Path | None:
 
 def named_clips(path: Path) -> Path:
     """A clip or a folder of clips, or the clips of the task of that name where there is no such path."""
-    return clip_folder(TASKS[str(path)]()) if str(path) in TASKS and not path.exists() else path
+    return clip_folder(TASKS[str(path)]()) if _is_name(path) else path
 
 
 def kept_folder(path: Path | str) -> str:
     """How a run remembers where its clips lie, wherever it is called from: a whole path, or the name of a task."""
-    named = str(path) in TASKS and not Path(path).exists()
-    return str(path) if named else str(Path(path).resolve())
+    return str(path) if _is_name(Path(path)) else str(Path(path).resolve())
+
+
+def _is_name(path: Path) -> bool:
+    """Whether a task is meant, and no path."""
+    return str(path) in TASKS and not path.exists()
 
 
 def _same(some: Sequence[Clip], others: Sequence[Clip]) -> bool:

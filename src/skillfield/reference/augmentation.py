@@ -74,7 +74,6 @@ class Augmentation:
         check("augmentation", self, CHANCE, "p_external", "p_neighbour", "p_away")
         numbers = ("frame_sharpness", "skill_sharpness", "max_masked", "velocity", "margin")
         check("augmentation", self, NOT_NEGATIVE, *numbers)
-        check("augmentation.box", self.box, NOT_NEGATIVE, *vars(self.box))
         if not 0.0 < self.threshold < 1.0:
             raise ConfigError(f"augmentation: threshold is {self.threshold}, a similarity is between 0 and 1")
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from skillfield.characters.layout import Layout
-from skillfield.errors import ConfigError
+from skillfield.configuration import NOT_NEGATIVE, check
 
 __all__ = ["Neighbourhood", "neighbour"]
 
@@ -37,9 +37,7 @@ class Neighbourhood:
     """Radians per second."""
 
     def __post_init__(self) -> None:
-        for name, width in vars(self).items():
-            if width < 0:
-                raise ConfigError(f"neighbourhood: {name} is {width}, a width cannot be negative")
+        check("neighbourhood", self, NOT_NEGATIVE, *vars(self))
 
 
 _VELOCITY = {

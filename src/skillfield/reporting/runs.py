@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 from skillfield.errors import SkillfieldError
 from skillfield.evaluation import Evaluation
 from skillfield.files import read_json
+from skillfield.learning.checkpoint import has_checkpoint
 from skillfield.reporting.logs import METRICS_FILE, read_metrics
 
 __all__ = [
@@ -159,7 +160,7 @@ def by_method(records: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
 
 def filmed_run(group: Sequence[RunRecord]) -> RunRecord:
     """The run that stands for its method in films: the first with videos, else the first that could be filmed."""
-    with_checkpoint = [record for record in group if (record.folder / "checkpoints" / "latest").is_file()]
+    with_checkpoint = [record for record in group if has_checkpoint(record.folder)]
     return next((record for record in group if record.videos()), (with_checkpoint or list(group))[0])
 
 
