@@ -72,7 +72,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str | None, s
     return seen
 
 
-@pytest.mark.parametrize(("given", "expected"), [((), (5_000_000, 400_000_000)), (("--samples", "7"), (7, 7))])
+@pytest.mark.parametrize(("given", "expected"), [((), (5_000_000, 750_000_000)), (("--samples", "7"), (7, 7))])
 def test_a_run_has_the_samples_that_its_task_needs(
     given: tuple[str, ...], expected: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,7 +63,7 @@ class RunExperiment:
     first_seed: int = 0
     """The first of their seeds."""
     samples: int | None = None
-    """Training samples per run; if not given, what the task needs: the starter 5 million, ballplay 400 million."""
+    """Training samples per run; if not given, what the task needs: the starter 5 million, ballplay 750 million."""
     trials: int = 256
     """Test executions per skill."""
     transition_trials: int | None = None

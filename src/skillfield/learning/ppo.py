@@ -272,7 +272,7 @@ class PPO:
 
     def _improve_critic_now(self, lesson: Lesson, batch: Tensor) -> Tensor:
         """One step of the critic; its loss.  [M] → []"""
-        value = self.model.scaled_value(lesson.observation[batch], lesson.insight[batch])
+        value = self.model.scaled_value(*(each.index_select(0, batch) for each in (lesson.observation, lesson.insight)))
         loss = (value - lesson.target[batch]).square().mean()
         self._descend(self.critic_optimiser, loss)
         return loss.detach()
@@ -280,8 +280,9 @@ class PPO:
     def _improve_policy_now(self, lesson: Lesson, batch: Tensor) -> Tensor:
         """One step of the policy; how far it moved, how much of that was clipped, and its mean σ.  [M] → [3]"""
         config = self.config
-        mean, log_sigma = self.model.distribution(lesson.observation[batch], self._log_sigma)
-        scaled = (lesson.action[batch] - mean) * torch.exp(-log_sigma)
+        observation, action = (each.index_select(0, batch) for each in (lesson.observation, lesson.action))
+        mean, log_sigma = self.model.distribution(observation, self._log_sigma)
+        scaled = (action - mean) * torch.exp(-log_sigma)
         change = -(0.5 * scaled.square() + log_sigma).sum(-1) - lesson.log_prob[batch]
         ratio = change.clamp(-20, 20).exp()
         bound = (mean.abs() - 1).clamp_min(0).square().sum(-1)
