@@ -180,6 +180,18 @@ def test_another_skill_may_show_the_way_back(
     assert height[down:].max() > 1.5  # and is lifted again
 
 
+def test_a_skill_that_does_not_lead_back_shows_no_way(
+    make_clip: MakeClip, hand_character: Character, states: StateKinematics
+) -> None:
+    """A lift whose end another skill stays at for ever is over: nobody is told to lift and paid for hovering."""
+    wave = 2.0 - np.cos(np.linspace(0, np.pi, 41))  # 1 to 3
+    lift = lifted(make_clip, wave, "lift")
+    hover = lifted(make_clip, np.concatenate((wave[20:], np.full(50, 3.0))), "hover")
+    motion = looped(ReferenceMotion([lift, hover], hand_character, ("lift", "hover")), states, TrackingWeights(), 60)
+    assert motion.length[0] == 41
+    assert motion.length[1] >= 71 + 60
+
+
 def test_what_a_run_leaves_for_reports_counts_demonstrated_frames_alone(tmp_path: Path) -> None:
     """Clips, edges and the record of rewards of a run with loops fit together, and are those of one without."""
     records = []

@@ -93,6 +93,21 @@ def test_a_gap_in_the_clip_makes_no_start_hard(
     assert heard[0] == pytest.approx(1.0, abs=1e-4)
 
 
+def test_a_start_before_a_long_gap_is_no_hard_one(
+    make_clip: MakeClip, make_env: MakeEnv, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the episode can be compared, so nothing can be learned: it counts as followed, not as failed."""
+    config = EnvConfig(termination=NEVER, episode_length=5)
+    env = make_env([missing(make_clip(30), list(range(6, 15)))], num_envs=1, config=config, puppet=True)
+    follow_first_clip(env)
+    heard: list[float] = []
+    monkeypatch.setattr(env.sampler, "record", lambda clip, frame, reward, ended: heard.extend(reward[ended].tolist()))
+    begin(env, [0], [5])
+    for _ in range(5):
+        assert not env.step(torch.zeros(1, env.num_actions)).scored.any()
+    assert heard == [1.0]
+
+
 def rollout_with_masks() -> Rollout:
     """Six steps of eight environments; the first two steps of four of them are masked."""
     torch.manual_seed(1)

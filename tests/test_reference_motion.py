@@ -210,6 +210,18 @@ def test_starts_are_present_frames_with_a_future(make_clip: MakeClip, hand_chara
     assert int(starts.masked.max()) == 0
 
 
+def test_missing_frames_at_the_ends_are_cut_off(make_clip: MakeClip, hand_character: Character) -> None:
+    """What is left is the rest of the clip, and it neither begins nor ends with a standstill."""
+    whole = ReferenceMotion([make_clip(30)], hand_character, ["sway"])
+    cut = ReferenceMotion([missing(make_clip(30), [0, 1, 2, 10, 28, 29])], hand_character, ["sway"])
+    assert cut.length.tolist() == [25]
+    assert not cut.valid[7]
+    assert torch.equal(cut.qpos[[0, 1, -1]], whole.qpos[[3, 4, 27]])
+    assert torch.equal(cut.qvel[[1, -1]], whole.qvel[[4, 27]])
+    assert torch.equal(cut.qvel[0], cut.qvel[1])  # as the first frame's of any clip
+    assert float(cut.qvel[0].abs().max()) > 0.1
+
+
 def test_skills_are_drawn_alike(make_clip: MakeClip, hand_character: Character) -> None:
     """A skill with three long clips is practised as often as one with a single short clip."""
     clips = [make_clip(40), make_clip(30), make_clip(20), make_clip(4, skill="throw")]
@@ -305,14 +317,23 @@ def test_one_frame_is_no_trajectory(
         ReferenceMotion([make_clip(frames, fps=fps)], hand_character, ["sway"])
 
 
-@pytest.mark.parametrize(("fps", "present"), [(60.0, []), (60.0, [39]), (30.0, []), (25.0, [3])])
-def test_a_clip_without_a_present_frame_is_refused(
-    make_clip: MakeClip, hand_character: Character, fps: float, present: list[int]
+@pytest.mark.parametrize(
+    ("fps", "present", "left"),
+    [
+        (60.0, [], "0 of 40"),
+        (60.0, [39], "1 of 40"),
+        (60.0, [0], "1 of 40"),
+        (30.0, [], "0 of 79"),
+        (25.0, [3], "0 of"),
+    ],
+)
+def test_a_clip_without_present_frames_is_refused(
+    make_clip: MakeClip, hand_character: Character, fps: float, present: list[int], left: str
 ) -> None:
-    """Nothing present, or only the last frame, or only a frame between those of the policy: nothing to start from."""
+    """Nothing present, or one frame only, or only a frame between those of the policy: nothing to follow."""
     valid = np.zeros(40, dtype=bool)
     valid[present] = True
-    with pytest.raises(ClipError, match="'sway': every frame that could start an episode is marked missing"):
+    with pytest.raises(ClipError, match=f"'sway': all but {left}.* frames missing; a trajectory needs at least 2"):
         ReferenceMotion([make_clip(40, fps=fps, valid=valid)], hand_character, ["sway"])
 
 

@@ -10,7 +10,13 @@ from skillfield.characters import Character
 from skillfield.reference import (
     tracking_exponent,
 )
-from skillfield.reference.similarity import earliest_best, masked_states, similarity_exponent, similarity_features
+from skillfield.reference.similarity import (
+    earliest_best,
+    in_nearest_clip,
+    masked_states,
+    similarity_exponent,
+    similarity_features,
+)
 from skillfield.reference.states import StateKinematics
 from strolling import (
     EVERYTHING,
@@ -66,3 +72,11 @@ def test_of_frames_that_are_alike_the_earliest_is_taken() -> None:
     first, value = earliest_best(exponent, 0.1)
     assert first.tolist() == [1, 2, 0]
     torch.testing.assert_close(value, torch.tensor([1.08, 0.1, 2.0]))
+
+
+def test_the_earliest_of_equals_is_one_of_the_nearest_clip() -> None:
+    """A column of another clip that is nearly as alike, and lies before it, is none of its equals."""
+    exponent, clip = torch.tensor([[0.3, 5.0, 0.2, 0.1], [0.0, 0.2, 5.0, 5.0]]), torch.tensor([0, 0, 1, 1])
+    best, value = earliest_best(in_nearest_clip(exponent, clip), 0.5)
+    assert best.tolist() == [2, 0]
+    torch.testing.assert_close(value, torch.tensor([0.2, 0.0]))

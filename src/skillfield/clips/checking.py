@@ -86,8 +86,10 @@ def _length(clip: Clip) -> list[Finding]:
         ]
     if not clip.valid.any():
         return [Finding("error", "every frame is marked missing", "whole clip", f"0 of {len(clip)} frames are valid")]
-    if not clip.valid[:-1].any():
-        return [Finding("error", "no episode can start: only the last frame is valid", "whole clip", "1 valid frame")]
+    if clip.valid.sum() < 2:
+        return [
+            Finding("error", "all frames but one are marked missing", "whole clip", "1 valid frame, at least 2 needed")
+        ]
     return []
 
 

@@ -346,9 +346,11 @@ class ImitationEnv:
 
     def _mean_return(self) -> Tensor:
         """Reward per step of each episode, as a share of the best possible, so that every reward asks for hard starts
-        alike. An early failure counts the steps it never took as worth nothing."""
+        alike. An early failure counts the steps it never took as worth nothing; an episode of which no step could be
+        compared, because a long gap follows its start, counts as followed: nothing can be learned there."""
         best = len(vars(self.config.deepmimic)) if self.config.reward == "dm" else 1
-        return self._return / (best * self._scorable().clamp_min(1))
+        steps = self._scorable()
+        return torch.where(steps > 0, self._return / (best * steps.clamp_min(1)), 1.0)
 
     def _scorable(self) -> Tensor:
         """Steps of each whole episode that have a reference to be compared with.  [E]"""

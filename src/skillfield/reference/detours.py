@@ -19,6 +19,7 @@ from skillfield.reference.similarity import (
     LOG_10,
     STITCHABLE,
     earliest_best,
+    in_nearest_clip,
     similarity_exponent,
     similarity_features,
 )
@@ -45,7 +46,10 @@ def with_detours(
             if int(motion.skill[clip]) == skill:
                 continue
             rows = motion.start[clip] + torch.arange(int(motion.length[clip]), device=motion.device)
-            best, exponent = earliest_best(similarity_exponent(features.rows(rows), features.rows(own)), config.margin)
+            exponent = in_nearest_clip(
+                similarity_exponent(features.rows(rows), features.rows(own)), motion.clip_of_row[own]
+            )
+            best, exponent = earliest_best(exponent, config.margin)
             valid = motion.valid[rows]
             exponent = exponent.masked_fill(~valid, torch.inf)
             for first, entries, last in _gaps(exponent, valid & motion.demonstrated[rows], config):

@@ -19,7 +19,7 @@ _APART = 10  # frames: a state is always like the ones just before it
 _VELOCITY = 0.1  # the least weight of velocities: a ball that falls has not returned to where it rose
 _ALIKE = LOG_10
 """-ln β under which the last state counts as seen before: β > 0.1, which one masked state would bridge. The starter's
-clips have 0.02 to 0.05 and the toss 2.8; BallPlay-M's dribbles 0.9 to 1.6, the layup 1.2, the shot 2.9."""
+clips have 0.04 to 0.07 and the toss 3.4; BallPlay-M's dribbles 0.9 to 1.6, the layup 1.2, the shot 2.9."""
 
 
 @torch.no_grad()

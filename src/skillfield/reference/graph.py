@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skillfield.reference.kinematics import Kinematics, TrackingWeights
 from skillfield.reference.motion import ReferenceMotion
-from skillfield.reference.similarity import earliest_best, similarity_exponent, similarity_features
+from skillfield.reference.similarity import earliest_best, in_nearest_clip, similarity_exponent, similarity_features
 from skillfield.reference.states import StateKinematics
 
 __all__ = ["StitchedGraph", "build_graph", "canonical"]
@@ -71,9 +71,8 @@ def build_graph(
         detour_of_row.fill_(-1)[motion.origin[entries]] = entries
         for part in others.split(_CHUNK) if len(own) and len(others) else ():
             exponent = similarity_exponent(features.rows(part), features.rows(own))
-            if clips > 1:  # "the earliest of equals" means something within one clip only
-                nearest_clip = clip_of_row[own[exponent.argmin(dim=1)]].unsqueeze(1)
-                exponent = exponent.masked_fill(clip_of_row[own] != nearest_clip, torch.inf)
+            if clips > 1:
+                exponent = in_nearest_clip(exponent, clip_of_row[own])
             best, value = earliest_best(exponent, margin)
             detour = detour_of_row[part]
             value = torch.where(detour < 0, value, 0.0)  # a detour begins with the state itself

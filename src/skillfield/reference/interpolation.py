@@ -15,7 +15,7 @@ from torch import Tensor
 from skillfield.clips import Clip
 from skillfield.rotations import quat_from_rotvec, quat_slerp, rotvec_from_quat
 
-__all__ = ["fill_gaps", "resample"]
+__all__ = ["fill_gaps", "resample", "trimmed"]
 
 _COLUMNS = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "contacts")
 _SAME_FRAME = 1e-4  # a new frame this close to an old one is the old one
@@ -36,6 +36,15 @@ def resample(clip: Clip, fps: float, ball_columns: Sequence[int] = ()) -> Clip:
     valid = (clip.valid[low] | (share > 1 - _SAME_FRAME)) & (clip.valid[high] | (share < _SAME_FRAME))
     between = _between(fill_gaps(clip, ball_columns), low, high, share, ball_columns)
     return replace(clip, fps=fps, valid=valid, **between)
+
+
+def trimmed(clip: Clip) -> Clip:
+    """The clip from its first frame that is not missing to its last: where nothing is, nothing begins or ends."""
+    present = np.flatnonzero(clip.valid)
+    if not len(present) or len(present) == len(clip):
+        return clip
+    kept = slice(present[0], present[-1] + 1)
+    return replace(clip, valid=clip.valid[kept], **{name: getattr(clip, name)[kept] for name in _COLUMNS})
 
 
 def fill_gaps(clip: Clip, ball_columns: Sequence[int] = ()) -> Clip:

@@ -40,7 +40,7 @@ def looped(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWe
     """The same demonstrations, each that comes round followed by at least `steps` more frames.
 
     Nobody starts in those, and nothing connects to them: they are the same frames again. BallPlay-M's dribbles have
-    -ln β 1.0 to 2.6 to their own skill, the shot 3.7, the layup 9.3; the layup has 3.4 to the shot's catch, which has
+    -ln β 1.0 to 2.6 to their own skill, the shot 3.7, the layup 9.3; the layup has 3.0 to the shot's catch, which has
     6.7 back. The dribble to the right has 2.5 at its end and 1.4 twelve frames before, which it gives up.
     """
     ends_as_it_was = torch.nonzero(returns(motion, states, weights)).squeeze(1)  # a throw is whole or not a throw
@@ -98,10 +98,14 @@ class _Loops:
         return Tail.joined(parts)
 
     def _next(self, clip: int, skill: int) -> tuple[int, Tensor] | None:
-        """The frame that follows a clip's end, its own skill's if any is alike, and -ln β of the two."""
+        """The frame that follows a clip's end, its own skill's if any is alike, and -ln β of the two.
+
+        Otherwise that of a clip whose end leads back to it; a way round through a third skill would be another skill.
+        """
         own = self.motion.skill[self.motion.clip_of_row] == skill
-        away = int(self.motion.skill[clip]) != skill  # a way round through a third skill would be another skill
-        for frames in (own,) if away else (own, ~own):
+        leads_back = self.exponent.masked_fill(~own, torch.inf).amin(dim=1) < STITCHABLE  # [C]
+        away = int(self.motion.skill[clip]) != skill
+        for frames in (own,) if away else (own, ~own & leads_back[self.motion.clip_of_row]):
             value, row = self.exponent[clip].masked_fill(~frames, torch.inf).min(dim=0)
             if value < STITCHABLE:
                 return int(row), value

@@ -19,7 +19,7 @@ from skillfield.characters.physics import POLICY_HZ
 from skillfield.clips import CONTACT_PAIRS, Clip
 from skillfield.clips.checking import label_findings, quaternion_findings
 from skillfield.errors import ClipError, unknown_name
-from skillfield.reference.interpolation import fill_gaps, resample
+from skillfield.reference.interpolation import fill_gaps, resample, trimmed
 from skillfield.reference.kinematics import Kinematics
 from skillfield.rotations import quat_conjugate, quat_multiply, rotvec_between, rotvec_from_quat
 
@@ -84,12 +84,14 @@ class ReferenceMotion:
             _check_values(clip)
         layout = character.layout()
         balls = layout.ball_columns
-        clips = [fill_gaps(resample(_columns_of(clip, character), POLICY_HZ, balls), balls) for clip in clips]
+        clips = [resample(_columns_of(clip, character), POLICY_HZ, balls) for clip in clips]
         for clip in clips:
-            if len(clip) < 2:
-                raise ClipError(f"clip '{clip.name}': {len(clip)} frame(s); a trajectory needs at least 2")
-            if not clip.valid[:-1].any():
-                raise ClipError(f"clip '{clip.name}': every frame that could start an episode is marked missing")
+            if (present := int(clip.valid.sum())) < 2:
+                found = (
+                    f"{present} frame(s)" if clip.valid.all() else f"all but {present} of {len(clip)} frames missing"
+                )
+                raise ClipError(f"clip '{clip.name}': {found}; a trajectory needs at least 2")
+        clips = [fill_gaps(trimmed(clip), balls) for clip in clips]
         self.names = tuple(clip.name for clip in clips)
         self.skills = tuple(skills)
         qpos = [clip_positions(clip, character) for clip in clips]

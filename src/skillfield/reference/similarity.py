@@ -18,6 +18,7 @@ __all__ = [
     "STITCHABLE",
     "Features",
     "earliest_best",
+    "in_nearest_clip",
     "masked_states",
     "similarity_exponent",
     "similarity_features",
@@ -79,6 +80,13 @@ def similarity_exponent(first: Features, second: Features) -> Tensor:
         half = cosine.abs_().clamp_max_(1.0).acos_()  # in place: with many joints this is where the time goes
         exponent.add_(half.square_(), alpha=4 * weight)
     return exponent
+
+
+def in_nearest_clip(exponent: Tensor, clip: Tensor) -> Tensor:
+    """Exponents, infinite in every clip but that of the most similar column: "the earliest of equals" means something
+    within one clip only.  [n, m], [m] clip of each column"""
+    nearest = clip[exponent.argmin(dim=-1)].unsqueeze(-1)
+    return exponent.masked_fill(clip != nearest, torch.inf)
 
 
 def earliest_best(exponent: Tensor, margin: float) -> tuple[Tensor, Tensor]:
