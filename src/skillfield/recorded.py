@@ -4,16 +4,22 @@ A step of thousands of worlds consists of hundreds of small kernels, and to ask 
 to run them. What is recorded must obey three rules: it works on tensors that stay where they are (state is changed in
 place, never replaced), it never looks at a number, and whatever else it does in Python is done only once. What it
 returns is overwritten by the next call.
+
+Hundreds of small kernels also take longer to run than a few large ones with the same arithmetic. `fused` work is
+compiled into such before it is recorded, which takes its time once.
 """
 
 import gc
+import warnings
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-__all__ = ["Recorded"]
+from skillfield.errors import SkillfieldNote
+
+__all__ = ["Recorded", "fused"]
 
 Result = TypeVar("Result")
 
@@ -31,6 +37,11 @@ class Recorded(Generic[Result]):
         self._stream = torch.cuda.Stream(device) if self._on_gpu else None
         self._inputs: tuple[Tensor, ...] = ()
         self._result: Result
+
+    def fuse(self) -> None:
+        """Run it in few kernels, if it runs on a GPU; to be said before the first call."""
+        if self._on_gpu:
+            self._work = fused(self._work)
 
     def __call__(self, *inputs: Tensor) -> Result:
         """Do the work."""
@@ -70,3 +81,22 @@ class Recorded(Generic[Result]):
             if collecting:
                 gc.enable()
         self._graph = graph
+
+
+def fused(work: Callable[..., Result], backend: str = "inductor") -> Callable[..., Result]:
+    """The same work in few large kernels, compiled when it is first called; the work itself where that fails."""
+    chosen: Callable[..., Result] = torch.compile(work, fullgraph=True, dynamic=False, backend=backend)
+
+    def attempt(*inputs: Tensor) -> Result:
+        nonlocal chosen
+        if chosen is work:
+            return work(*inputs)
+        try:
+            return chosen(*inputs)
+        except (RuntimeError, ImportError, OSError) as problem:  # whatever a compiler may lack
+            reason = next(iter(str(problem).splitlines()), type(problem).__name__)
+            warnings.warn(SkillfieldNote(f"kernels are not fused, which is slower: {reason}"), stacklevel=2)
+            chosen = work
+            return work(*inputs)
+
+    return attempt

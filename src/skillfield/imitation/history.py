@@ -125,7 +125,7 @@ class History:
     def reset_where(self, ended: Tensor, row: Tensor) -> None:
         """The same for those that ended, given a row for everyone.  [E] bool, [E]"""
         ring, past = self._ring[:, : self.length], self._remembered[self._rows_before(row, self._places())]
-        torch.where(ended[:, None, None], past, ring, out=ring)
+        ring.copy_(torch.where(ended[:, None, None], past, ring))
 
     def push(self, features: Tensor) -> None:
         """The present frame becomes the past.  [E, F]"""

@@ -24,7 +24,7 @@ from skillfield.learning.rollout import (
     full_batches,
     normalised_within,
 )
-from skillfield.recorded import Recorded
+from skillfield.recorded import Recorded, fused
 
 __all__ = ["PPO", "PPOConfig"]
 
@@ -76,6 +76,8 @@ class PPOConfig:
     learns as fast as the rest."""
     half: bool = False
     """Hidden layers in bfloat16 on a GPU, instead of TF32."""
+    fused: bool = False
+    """On a GPU, compile what is done around the physics, and the losses, into few large kernels."""
     max_grad_norm: float = 1.0
     """Gradient clipping (CleanRL's default is 0.5; the release has none)."""
 
@@ -99,6 +101,11 @@ class PPO:
         self._lesson: Lesson | None = None
         self._log_sigma = torch.zeros((), device=env.device)
         self._decide = Recorded(self._decide_now, env.device)
+        self._policy_loss, self._critic_loss = self._policy_loss_now, self._critic_loss_now
+        if config.fused and env.device.type == "cuda":
+            env.fuse()
+            self._decide.fuse()
+            self._policy_loss, self._critic_loss = fused(self._policy_loss_now), fused(self._critic_loss_now)
         self.kl_factor = 1.0  # what `target_kl` has made of the step size
         self.observation: Tensor | None = None
         self.seconds = {"simulation": 0.0, "augmentation": 0.0, "inference": 0.0, "learning": 0.0}
@@ -272,13 +279,21 @@ class PPO:
 
     def _improve_critic_now(self, lesson: Lesson, batch: Tensor) -> Tensor:
         """One step of the critic; its loss.  [M] → []"""
-        value = self.model.scaled_value(*(each.index_select(0, batch) for each in (lesson.observation, lesson.insight)))
-        loss = (value - lesson.target[batch]).square().mean()
+        loss = self._critic_loss(lesson, batch)
         self._descend(self.critic_optimiser, loss)
         return loss.detach()
 
+    def _critic_loss_now(self, lesson: Lesson, batch: Tensor) -> Tensor:
+        value = self.model.scaled_value(*(each.index_select(0, batch) for each in (lesson.observation, lesson.insight)))
+        return (value - lesson.target[batch]).square().mean()
+
     def _improve_policy_now(self, lesson: Lesson, batch: Tensor) -> Tensor:
         """One step of the policy; how far it moved, how much of that was clipped, and its mean σ.  [M] → [3]"""
+        loss, figures = self._policy_loss(lesson, batch)
+        self._descend(self.policy_optimiser, loss)
+        return figures.detach()
+
+    def _policy_loss_now(self, lesson: Lesson, batch: Tensor) -> tuple[Tensor, Tensor]:
         config = self.config
         observation, action = (each.index_select(0, batch) for each in (lesson.observation, lesson.action))
         mean, log_sigma = self.model.distribution(observation, self._log_sigma)
@@ -288,10 +303,9 @@ class PPO:
         bound = (mean.abs() - 1).clamp_min(0).square().sum(-1)
         gain = clipped_objective(ratio, lesson.advantage[batch], config.clip)
         loss = (config.bound_weight * bound - gain - lesson.entropy_weight * log_sigma.sum(-1)).mean()
-        self._descend(self.policy_optimiser, loss)
         with torch.no_grad():  # a fixed σ makes the divergence a distance between means
             clipped = ((ratio - 1).abs() > config.clip).float().mean()
-            return torch.stack(((ratio - 1 - change).mean(), clipped, log_sigma.exp().mean()))
+            return loss, torch.stack(((ratio - 1 - change).mean(), clipped, log_sigma.exp().mean()))
 
     def _descend(self, optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
         optimiser.zero_grad(set_to_none=True)
