@@ -18,6 +18,14 @@ def test_every_function_has_an_example() -> None:
     assert PAGE.count("```python") == len(EXAMPLES)
 
 
+def test_the_table_lists_every_function() -> None:
+    """In the order of their headings, each with a link to its own; and they are counted."""
+    rows = re.findall(r"^\| \[`sf\.(\w+)`\]\(#sf(\w+)\) \|", PAGE, flags=re.M)
+    assert rows == [(name, name) for name in EXAMPLES]
+    numbers = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    assert f"gives {numbers[len(rows)]} things" in PAGE
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_example_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

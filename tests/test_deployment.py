@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import skillfield as sf
@@ -25,6 +27,7 @@ from skillfield.deployment.controller import MJDATA, Controller
 from skillfield.deployment.export import OPSET, load_onnx, model_xml, write_onnx
 from skillfield.errors import CharacterError, ConfigError, ExportError
 from skillfield.experiments.loading import TrainedRun, load_run
+from skillfield.experiments.shipped import run_folder
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.history import HistoryKind
 from skillfield.imitation.perception import Perception
@@ -292,6 +295,20 @@ def test_the_page_shows_the_example() -> None:
     """All of it, but for its first lines."""
     code = EXAMPLE.read_text().split('"""\n\n', 1)[1]
     assert f"```python\n{code}```" in (EXAMPLE.parents[1] / "docs" / "export.md").read_text()
+
+
+def test_a_policy_whose_targets_are_not_numbers_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch and onnxruntime agree on it; nothing is written, MuJoCo's log neither."""
+    need_extra()
+    run = tmp_path / "run"
+    shutil.copytree(run_folder("starter"), run)
+    weights = load_file(run / "model.safetensors")
+    broken = {name: value.fill_(torch.nan) if name.startswith("policy.") else value for name, value in weights.items()}
+    save_file(broken, run / "model.safetensors")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ExportError, match=r"broken\.onnx: not written: its targets are not numbers"):
+        export_policy(run, tmp_path / "broken.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_file_that_disagrees_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

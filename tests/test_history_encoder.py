@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from skillfield.characters import Character
@@ -128,12 +129,18 @@ def test_a_damaged_cache_is_trained_anew(
 
 
 def test_a_cache_that_cannot_be_written_only_costs_time(
-    swaying: tuple[History, ReferenceMotion], tmp_path: Path
+    swaying: tuple[History, ReferenceMotion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file where the folder should be."""
+    """A file where the folder should be, or a full disk, for which safetensors has an error of its own."""
+
+    def full(*_: object) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
     (tmp_path / "blocked").write_text("")
-    encoder = pretrained_encoder(*swaying, SMALL, tmp_path / "blocked")
-    assert encoder(torch.zeros(1, LENGTH, swaying[0].reference.shape[1])).isfinite().all()
+    monkeypatch.setattr(history_encoder, "save_file", full)
+    for folder in ("blocked", "full"):
+        encoder = pretrained_encoder(*swaying, SMALL, tmp_path / folder)
+        assert encoder(torch.zeros(1, LENGTH, swaying[0].reference.shape[1])).isfinite().all()
 
 
 def test_the_embedding_tells_the_time_while_nothing_moves() -> None:

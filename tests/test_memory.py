@@ -1,5 +1,6 @@
-"""Running out of GPU memory: one line that says how many worlds were too many, whoever noticed it and wherever."""
+"""Running out of memory: one line that says how many worlds were too many, whoever noticed it and wherever."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,10 @@ TORCH = torch.OutOfMemoryError(
 WARP = RuntimeError("Failed to allocate 2147483648 bytes on device 'cuda:0'")
 DRIVER = RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported")
 CUBLAS = RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
+
+HOST = RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory")
+MUJOCO = ValueError("std::bad_alloc")
+NUMPY = MemoryError("Unable to allocate 745. GiB for an array with shape (100000000000,) and data type float64")
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, problem: Exception) -> None:
@@ -61,6 +66,25 @@ def test_it_is_one_line_with_the_number_of_worlds(
     assert line.startswith("error: the GPU ran out of memory with 48 worlds")
     assert reason in line
     assert "fewer would fit: --num-envs" in line
+
+
+@pytest.mark.parametrize("problem", [HOST, MUJOCO, NUMPY])
+def test_a_machine_without_a_gpu_runs_out_of_memory_too(problem: Exception) -> None:
+    """It is not called a GPU."""
+    WORLDS.set(48)
+    with pytest.raises(DeviceError, match=r"^this machine ran out of memory with 48 worlds \("), memory_errors():
+        raise problem
+    WORLDS.set(0)
+    with pytest.raises(DeviceError, match=r"before there were any worlds .*; top shows"), memory_errors():
+        raise problem
+
+
+def test_trials_that_no_machine_could_hold_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the number that was asked for, and the one that is possible."""
+    assert main(["evaluate", "starter", "--trials", "99999999999"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: trials is 99999999999: ")
+    assert re.search(r"GiB of memory are enough for about \d[\d,]+$", line)
 
 
 def test_before_there_are_worlds_somebody_else_holds_the_memory() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from skillfield.characters import Character
 from skillfield.clips import Clip
-from skillfield.errors import ConfigError
+from skillfield.errors import ConfigError, DeviceError
 from skillfield.evaluation import Evaluation, TrialPlan, evaluate_policy
 from skillfield.evaluation.metrics import Judge, normalised_reward
 from skillfield.evaluation.rollout import Trials
@@ -209,6 +209,27 @@ def test_pairs_may_have_fewer_trials_than_skills(scene: Scene, trials: list[tupl
         evaluate_policy(make_env, model, PLAN, trials=25, transition_trials=0)
 
 
+@pytest.mark.parametrize(("named", "across"), [("trials", None), ("trials", 1), ("transition_trials", None)])
+def test_more_trials_than_fit_into_memory_are_refused(
+    named: str, across: int | None, scene: Scene, trials: list[tuple[Starts, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the number that was asked for, and about how many would fit: a few less do, a few more do not."""
+    monkeypatch.setattr("skillfield.evaluation.metrics.device_memory", lambda _: 200_000.0)
+
+    def measure(count: int) -> None:
+        own, pairs = (count, across) if named == "trials" else (1, count)
+        evaluate_policy(*scene, PLAN, own, transition_trials=pairs)
+
+    with pytest.raises(DeviceError, match=rf"^{named} is {10**12}: \S+ GiB of memory are enough for about") as caught:
+        measure(10**12)
+    most = int(str(caught.value).split()[-1].replace(",", ""))
+    with pytest.raises(DeviceError, match=rf"^{named} is {most + 2}: "):
+        measure(most + 2)
+    assert trials == []
+    measure(most - 2)
+    assert max(len(starts.clip) for starts, _ in trials) > 100
+
+
 def test_averages_are_plain_means() -> None:
     """Over skills, and over all ordered pairs."""
     assert FIGURES.averages() == pytest.approx(
@@ -259,11 +280,11 @@ def test_a_skill_without_a_start_is_named(scene: Scene) -> None:
         judge.success()
 
 
-def test_a_start_with_only_missing_frames_after_it_is_left_out(
+def test_missing_frames_cost_nothing(
     make_clip: MakeClip, make_env: Callable[..., ImitationEnv], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every scored step earns one, so the mean is one; a skill of which nothing is scored has no figure."""
-    clips = [missing(make_clip(6), [4, 5]), missing(make_clip(4, skill="swing"), [1, 2, 3])]
+    """Every scored step earns one, so the mean is one, whichever frames are gone."""
+    clips = [missing(make_clip(6), [4, 5]), missing(make_clip(8, skill="swing"), [0, 3, 4, 5])]
     score = ImitationEnv.score
 
     def one_each(env: ImitationEnv) -> tuple[Tensor, Tensor, Tensor]:
@@ -275,8 +296,7 @@ def test_a_start_with_only_missing_frames_after_it_is_left_out(
     env = make_env(clips, 1)
     model = ActorCritic(env.observation_size, env.num_actions, (4,))
     measured = normalised_reward(lambda count: make_env(clips, count), model, env.motion.skills)
-    assert measured["sway"] == 1.0
-    assert math.isnan(measured["swing"])
+    assert measured == {"sway": 1.0, "swing": 1.0}
 
 
 def test_figures_that_do_not_exist_are_null_in_json(tmp_path: Path) -> None:

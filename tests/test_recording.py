@@ -125,7 +125,9 @@ def test_whole_successes_come_first_then_those_that_follow_closest() -> None:
         assert clip.source.endswith("it stands 1 s beyond that clip's end, but the whole trial of 10 s is no success")
 
 
-@pytest.mark.parametrize(("gone", "expected"), [([0, 2], [1, 3, 4]), (list(range(37)), [37, 38])])
+@pytest.mark.parametrize(
+    ("gone", "expected"), [([1, 3], [0, 2, 4]), (list(range(1, 37)), [0, 37, 38]), (list(range(33)), [0, 1])]
+)
 def test_no_attempt_starts_in_a_missing_frame(
     make_clip: Callable[..., Clip],
     make_env: Callable[..., ImitationEnv],
@@ -133,7 +135,8 @@ def test_no_attempt_starts_in_a_missing_frame(
     gone: list[int],
     expected: list[int],
 ) -> None:
-    """Attempts take the first frames that are there, of their own clip, and there are fewer where frames are fewer."""
+    """Attempts take the first frames that are there, of their own clip, and there are fewer where frames are fewer.
+    Frames are counted from the first that is there."""
     like = missing(make_clip(40, name="holed"), gone)
     started: list[int] = []
 
@@ -215,6 +218,16 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     for clip in clips:
         assert "policy: task starter, method full, 5 million samples; simulated by MuJoCo" in clip.source
         assert clip.source.endswith("; a test")
+
+
+def test_a_folder_that_is_not_empty_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Recording takes minutes."""
+    monkeypatch.setattr("skillfield.cli.record.record_clips", lambda *_: pytest.fail("it was recorded"))
+    (tmp_path / "notes.txt").touch()
+    assert main(["data", "record", "starter", "--out", str(tmp_path), "--skills", "hold"]) == 2
+    assert f"{tmp_path}: already there and not empty" in capsys.readouterr().err
 
 
 def test_more_takes_than_attempts_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

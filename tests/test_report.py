@@ -171,10 +171,16 @@ def damage(name: str, content: str) -> Callable[[Path], None]:
         (damage(METRICS_FILE, ""), f"{METRICS_FILE}: nothing measured yet"),
         (damage(METRICS_FILE, "{oops\n"), f"{METRICS_FILE}: line 1 is no JSON object"),
         (damage(METRICS_FILE, '{"samples": "many"}\n'), f"{METRICS_FILE}: line 1: 'samples' is 'many'"),
+        (damage(METRICS_FILE, '{"samples": 1e999}\n'), f"{METRICS_FILE}: line 1: 'samples' is inf"),
         (damage("evaluation.json", "[1"), "evaluation.json: cannot be read as JSON"),
         (damage("evaluation.json", "[]"), "evaluation.json: no evaluation of this version"),
         (damage("evaluation.json", '{"trials": 1}'), "measure again: skillfield evaluate"),
         (damage("clips.json", '{"name": 1}'), "clips.json: expected a list of objects"),
+        (damage("clips.json", '[{"name": "a", "skill": "b", "length": 1e999}]'), "clips.json: expected a list of"),
+        (
+            damage("clips.json", '[{"name": "a", "skill": "b", "length": 3, "missing": [3]}]'),
+            "clips.json: expected a list of objects",
+        ),
         (
             damage("clips.json", '[{"name": "a", "skill": "hold", "length": 3}]'),
             "graph.safetensors: an edge uses row 9",

@@ -4,6 +4,7 @@ import math
 import re
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,23 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from run_pages import SKILLS, add_graph, make_run, report
+from skillfield.api import train_run
 from skillfield.characters import Character
-from skillfield.clips import Clip
+from skillfield.clips import Clip, save_clips
+from skillfield.configuration import to_dict
+from skillfield.evaluation.success import HoldRule
+from skillfield.experiments.run import build_motion, preset
 from skillfield.experiments.stages import Stage
+from skillfield.experiments.tasks import starter
+from skillfield.learning.training import Budget
 from skillfield.reference import ReferenceMotion
 from skillfield.reference.adaptive import AdaptiveSampling
 from skillfield.reporting.bars import rate_bar
 from skillfield.reporting.charts import axis_ticks
 from skillfield.reporting.curves import curve
-from skillfield.reporting.runs import ClipRows, RunRecord
+from skillfield.reporting.runs import ClipRows, RunRecord, read_run
 from skillfield.reporting.starts import relative_weights
+from strolling import missing
 
 
 def record(values: Sequence[tuple[int, float]], **changes: Any) -> RunRecord:
@@ -102,6 +110,25 @@ def test_start_weights_are_those_that_training_samples_with(
     probability = np.nan_to_num(weights) / startable[clip] * shares[clip]
     assert np.allclose(probability, sampler.weights().numpy(), atol=1e-6)
     assert math.isclose(probability.sum(), 1.0, abs_tol=1e-5)
+
+
+def test_missing_frames_are_no_starts_in_the_report_either(
+    hand_character: Character, make_clip: Callable[..., Clip], tmp_path: Path
+) -> None:
+    """What training writes and the report reads: the frames of a clip as it is imitated, without its missing ends."""
+    clips = [missing(make_clip(24, skill="hold"), [0, 1, 9, 10]), missing(make_clip(20, skill="toss"), [5, 19])]
+    save_clips([replace(clip, name=clip.skill) for clip in clips], tmp_path / "clips")
+    rule = HoldRule(min_height=1.0)
+    task = replace(starter(), clips=tmp_path / "clips")
+    task = replace(task, trials=replace(task.trials, rules=dict.fromkeys(SKILLS, rule), start_before={}))
+    config = replace(preset(task, "sm+ats"), num_envs=16, budget=Budget(samples=64), threads=1)
+    config = replace(config, ppo=replace(config.ppo, hidden=(8,), horizon=4, minibatch=64, epochs=1))
+    assert train_run(config, tmp_path / "run", task=task, progress=False)
+    run = read_run(tmp_path / "run", to_dict(config))
+    assert [(clip.name, clip.length, clip.missing) for clip in run.clips] == [("hold", 22, (7, 8)), ("toss", 19, (5,))]
+    weights, _ = relative_weights(run)
+    starts = build_motion(task, hand_character).start_mask()
+    assert np.isfinite(weights).tolist() == starts.tolist()
 
 
 def test_the_graph_is_drawn_skill_by_skill(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from run_pages import SKILLS, Page, make_run, pretend_to_film, report
 from skillfield.cli import report as command
 from skillfield.cli.report import Report
-from skillfield.errors import ConfigError, RenderError, SkillfieldError
+from skillfield.errors import ConfigError, NoRendererError, RenderError, SkillfieldError
 from skillfield.reporting import report as page_module
 
 
@@ -128,6 +128,39 @@ def test_without_films_the_page_says_why(
     page = Page(report(make_run(tmp_path / "a"), videos=True))
     assert str(error) in page.text
     assert page.row("sm")[1] == "80.0"
+
+
+@pytest.mark.parametrize(
+    ("error", "tried", "note"),
+    [
+        (RenderError("hold.mp4: cannot be written"), ["sm", "full"], "No films of sm: hold.mp4: cannot be written"),
+        (NoRendererError("no OpenGL"), ["sm"], "No films: no OpenGL"),
+    ],
+)
+def test_a_run_without_films_costs_the_others_none(
+    error: RenderError,
+    tried: list[str],
+    note: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Only where nothing can be drawn at all nothing else is tried. The page says why, and the terminal too."""
+    runs = [make_run(tmp_path / method, method) for method in ("sm", "full")]
+    made, loaded = pretend_to_film(monkeypatch), []
+
+    def load(folders: list[Path], _: Any) -> list[Any]:
+        loaded.append(folders[0].name)
+        if folders[0] == runs[0]:
+            raise error
+        return []
+
+    monkeypatch.setattr(command, "load_performers", load)
+    page = Page(report(*runs, videos=True))
+    assert loaded == tried
+    assert {path.parents[1].name for path in made} == set(tried) - {"sm"}
+    assert note in page.text
+    assert f"note: {note}" in capsys.readouterr().err.splitlines()
 
 
 _CLICKS = """<script>

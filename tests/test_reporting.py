@@ -3,11 +3,13 @@
 import io
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import imageio.v3 as iio
+import imageio_ffmpeg
 import numpy as np
 import pytest
 import tyro
@@ -18,7 +20,7 @@ from skillfield.characters import Character, hand
 from skillfield.characters.hand import GRIP_OPEN, PALM_TO_BALL
 from skillfield.cli.data import DataShow
 from skillfield.clips import Clip, save_clip
-from skillfield.errors import RenderError, SkillfieldError
+from skillfield.errors import NoRendererError, RenderError, SkillfieldError
 from skillfield.reference.motion import clip_positions
 from skillfield.reporting import offscreen
 from skillfield.reporting.camera import TrackingCamera
@@ -131,8 +133,21 @@ def test_without_any_opengl_the_error_says_what_to_install(monkeypatch: pytest.M
     for variable in ("MUJOCO_GL", "DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(offscreen.ctypes.util, "find_library", lambda name: None)
-    with pytest.raises(RenderError, match="libegl1 libgl1-mesa-dri"):
+    with pytest.raises(NoRendererError, match="libegl1 libgl1-mesa-dri"):
         SceneRenderer(hand(), 16, 16)
+
+
+@pytest.mark.parametrize("side", [99_999, 10**12])
+@pytest.mark.usefixtures("scene")
+def test_a_picture_that_is_too_large_is_refused_as_such(side: int, character: Character) -> None:
+    """With its own size and the renderer's limit; nothing has to be installed, and smaller ones can still be drawn."""
+    drawn = round(1.5 * side)
+    with pytest.raises(RenderError, match=rf"{drawn}x{drawn} pixels is too large .* at most \d+ along") as caught:
+        SceneRenderer(character, side, side)
+    assert not isinstance(caught.value, NoRendererError)
+    assert "install" not in str(caught.value)
+    with SceneRenderer(character, 16, 16) as renderer:
+        assert renderer.frame(character.model.qpos0).std() > 0
 
 
 def pictures(count: int, width: int = 64, height: int = 48) -> Iterator[np.ndarray]:
@@ -155,6 +170,43 @@ def test_a_gif_is_slowed_and_shrunk(tmp_path: Path) -> None:
         assert film.size == (480, 48)
         assert getattr(film, "n_frames", 1) == 10
         assert film.info["duration"] == 50
+
+
+@pytest.mark.parametrize(("fps", "frames"), [(30, 1), (30, 31), (24, 48), (60, 90)])
+def test_a_gif_takes_its_time(fps: int, frames: int, tmp_path: Path) -> None:
+    """A frame's delay is whole centiseconds, and all of them together are as long as the film, to the nearest one."""
+    write_video(pictures(frames, width=256), tmp_path / "film.gif", fps)
+    with Image.open(tmp_path / "film.gif") as film:
+        delays = []
+        for number in range(getattr(film, "n_frames", 1)):
+            film.seek(number)
+            delays.append(film.info["duration"])
+    every = math.ceil(fps / 25)
+    assert len(delays) == math.ceil(frames / every)
+    assert sum(delays) == pytest.approx(1000 * len(delays) * every / fps, abs=5)
+    assert max(delays) - min(delays) <= 10
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell that limits files")
+def test_a_film_that_ffmpeg_cannot_write_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may fail after the last frame, as on a full disk: then nothing is left, and an earlier film stays."""
+    limited = tmp_path / "limited"
+    limited.write_text(f"#!/bin/sh\ntrap '' XFSZ\nulimit -f 2\nexec {imageio_ffmpeg.get_ffmpeg_exe()} \"$@\"\n")
+    limited.chmod(0o755)
+    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(limited))
+    film = tmp_path / "films" / "film.mp4"
+    noise = np.random.default_rng(0).integers(0, 256, (5, 48, 64, 3), dtype=np.uint8)
+    with pytest.raises(RenderError, match=r"film\.mp4: cannot be written: ffmpeg: .*File too large$") as caught:
+        write_video(noise, film, fps=30)
+    assert "\n" not in str(caught.value)
+    assert list(film.parent.iterdir()) == []
+    film.write_text("an earlier one")
+    with pytest.raises(RenderError, match="File too large"):
+        write_video(noise, film, fps=30)
+    assert [path.read_text() for path in film.parent.iterdir()] == ["an earlier one"]
+    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", "/bin/false")  # it hears nothing and says nothing
+    with pytest.raises(RenderError, match=r"film\.mp4: cannot be written: ffmpeg: exit code 1"):
+        write_video(pictures(50, 640, 480), film, fps=30)
 
 
 def test_a_video_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -277,8 +277,10 @@ def test_an_edge_shows_both_of_its_ends_in_one_place(reader: ClipSession) -> Non
     reader.jump()
     assert reader.before_the_jump
     before = reader.pose()
-    for _ in range(20):
+    for frame in range(20):
+        assert (reader.clip, reader.frame) == (0, frame)
         reader.step()
+    assert (reader.clip, reader.frame) == (1, 20)
     assert not reader.before_the_jump
     assert np.allclose(reader.pose(), reader.motion.qpos[60].numpy())
     assert np.linalg.norm(before - reader.pose()) > 0.01

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -207,11 +208,16 @@ def _save_reference(env: ImitationEnv, run: Path) -> None:
     """What the run imitates: its clips in row order, and the stitched graph over them, for reports.
 
     Frames that only follow a clip, and detours, are left out, and rows are numbered without them, as in the sampler's
-    record.
+    record. Missing frames are those of a clip from which no episode starts, its last one apart.
     """
     motion, sampler = env.motion, env.sampler
-    rows = zip(motion.names, motion.skill.tolist(), motion.demonstrated_length().tolist(), strict=True)
-    clips = [{"name": name, "skill": motion.skills[skill], "length": length} for name, skill, length in rows if length]
+    lengths = motion.demonstrated_length().tolist()
+    valid = motion.valid[motion.demonstrated].split(lengths)
+    clips: list[dict[str, Any]] = [
+        {"name": name, "skill": motion.skills[skill], "length": length, "missing": (~there).nonzero()[:, 0].tolist()}
+        for name, skill, length, there in zip(motion.names, motion.skill.tolist(), lengths, valid, strict=True)
+        if length
+    ]
     write_json(run / "clips.json", clips)
     if isinstance(sampler, AugmentedSampler):
         for note in sampler.notes:

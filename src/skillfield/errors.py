@@ -7,6 +7,7 @@ __all__ = [
     "ConfigError",
     "DeviceError",
     "ExportError",
+    "NoRendererError",
     "RenderError",
     "SkillfieldError",
     "SkillfieldNote",
@@ -44,7 +45,11 @@ class ExportError(SkillfieldError):
 
 
 class RenderError(SkillfieldError):
-    """Pictures cannot be made here; the message says what to install."""
+    """A picture or a film that cannot be made; the message says why."""
+
+
+class NoRendererError(RenderError):
+    """No picture can be made here; the message says what to install."""
 
 
 class TrainingError(SkillfieldError):

@@ -20,16 +20,22 @@ __all__ = ["atomic_directory", "atomic_file", "claimed", "json_text", "read_json
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; move it into place only if the block succeeds."""
+    """Yield a temporary path beside `path`; move it into place only if the block succeeds.
+
+    An OSError about the temporary path, or about none, names `path`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
-        _flush(temporary)
-        temporary.chmod(0o644)
+        _settle(temporary)
         os.replace(temporary, path)
+    except OSError as problem:
+        if str(problem.filename or name) == name:
+            problem.strerror, problem.filename = problem.strerror or str(problem), str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -42,8 +48,8 @@ def atomic_directory(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         for file in temporary.iterdir():
-            _flush(file)
-        temporary.chmod(0o755)
+            _settle(file)
+        temporary.chmod(0o777 & ~_umask())
         os.rename(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -55,7 +61,7 @@ def write_errors(error: Callable[[str], Exception]) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        raise error(f"{problem.filename}: cannot be written: {problem.strerror}") from None
+        raise error(f"{problem.filename}: cannot be written: {problem.strerror or problem}") from None
 
 
 @contextmanager
@@ -124,6 +130,15 @@ def _without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _flush(path: Path) -> None:
+def _settle(path: Path) -> None:
+    """Bring a file onto the disk, with the mode of any new file: temporary ones and those of safetensors have 600."""
     with open(path, "rb+") as file:
         os.fsync(file.fileno())
+    path.chmod(0o666 & ~_umask())
+
+
+def _umask() -> int:
+    """What new files do not allow. It can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

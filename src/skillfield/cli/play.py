@@ -2,6 +2,7 @@
 
 import math
 import sys
+import time
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ class Play:
     port: int = 8080
     """Of the page; 0 takes any that is free."""
     host: str = LOOPBACK
-    """Address to listen on; by default only this machine can see the page."""
+    """Address to listen on; by default no other machine can see the page."""
     open: bool = False
     """Open the page in a browser."""
     films: Path = Path("films")
@@ -60,10 +61,11 @@ class Play:
             print(f"{viewer.url}  (stop with Ctrl-C)", flush=True)
             if self.open:
                 webbrowser.open(viewer.url)
+            began = time.perf_counter()
             try:
                 viewer.loop.run(self.seconds)
             except KeyboardInterrupt:
                 print()
             if self.seconds is not None:
-                print(viewer.summary(self.seconds))
+                print(viewer.summary(time.perf_counter() - began))
         return 0

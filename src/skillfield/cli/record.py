@@ -12,7 +12,7 @@ import mujoco
 import tyro
 
 from skillfield.api import env_factory
-from skillfield.clips import Clip, save_clips
+from skillfield.clips import Clip, check_vacant, save_clips
 from skillfield.errors import ConfigError, unknown_name
 from skillfield.evaluation.recording import record_clips
 from skillfield.experiments.loading import TrainedRun, load_run
@@ -53,6 +53,7 @@ class DataRecord:
 
     def run(self) -> int:
         """Record everything, then write everything."""
+        check_vacant(self.out)
         loaded = load_run(self.run_folder, data=self.data)
         config, chosen, model = loaded.config, loaded.task, loaded.networks
         for skill in self.skills:

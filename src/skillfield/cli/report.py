@@ -12,7 +12,7 @@ import tyro
 
 from skillfield.cli.films import Scene, film, load_performers
 from skillfield.configuration import to_dict
-from skillfield.errors import ConfigError, RenderError, SkillfieldError
+from skillfield.errors import ConfigError, NoRendererError, SkillfieldError
 from skillfield.experiments.methods import METHODS
 from skillfield.experiments.run import load_config
 from skillfield.files import atomic_file
@@ -122,8 +122,14 @@ def _pairs(transitions: Sequence[str], skills: Sequence[str]) -> list[tuple[str,
 def _film_missing(
     records: Sequence[RunRecord], pairs: Mapping[str, Sequence[tuple[str, str]]], data: Path | None
 ) -> list[str]:
-    """Film what has no film yet, one run per method; the lines to print where that is not possible."""
+    """Film what has no film yet, one run per method; what is not possible is said here, and in the lines that are
+    returned for the page."""
     notes: list[str] = []
+
+    def note(text: str) -> None:
+        notes.append(text)
+        print(f"note: {text}", file=sys.stderr)
+
     for task, wanted in pairs.items():
         for group in by_method([record for record in records if record.task == task]).values():
             run = filmed_run(group)
@@ -134,10 +140,11 @@ def _film_missing(
                         performers = performers or load_performers([run.folder], data)
                         for path in film(performers, films, size, compact=True):
                             print(f"filming {path}", file=sys.stderr)
-            except RenderError as problem:
-                return [*notes, f"No films: {problem}"]
+            except NoRendererError as problem:
+                note(f"No films: {problem}")
+                return notes
             except SkillfieldError as problem:
-                notes.append(f"No films of {run.method}: {problem}")
+                note(f"No films of {run.method}: {problem}")
     return notes
 
 

@@ -12,7 +12,7 @@ from skillfield.clips.clip import Clip
 from skillfield.errors import ClipError
 from skillfield.files import atomic_directory, atomic_file
 
-__all__ = ["SCHEMA_VERSION", "clip_files", "load_clip", "load_clips", "save_clip", "save_clips"]
+__all__ = ["SCHEMA_VERSION", "check_vacant", "clip_files", "load_clip", "load_clips", "save_clip", "save_clips"]
 
 SCHEMA_VERSION = 2
 _READABLE = (1, 2)  # the first had no `corrections`
@@ -43,10 +43,15 @@ def save_clip(clip: Clip, path: Path) -> None:
         raise ClipError(f"{path}: cannot be written: {problem.strerror or problem}") from None
 
 
-def save_clips(clips: Sequence[Clip], folder: Path) -> None:
-    """Write clips under their names into a new or empty folder: all of them, or none."""
+def check_vacant(folder: Path) -> None:
+    """Raise unless a folder is new or empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ClipError(f"{folder}: already there and not empty; name a new folder")
+
+
+def save_clips(clips: Sequence[Clip], folder: Path) -> None:
+    """Write clips under their names into a new or empty folder: all of them, or none."""
+    check_vacant(folder)
     twice = [name for name, count in Counter(clip.name for clip in clips).items() if count > 1]
     if twice:
         raise ClipError(f"{folder}: several clips are called {twice}")

@@ -2,6 +2,7 @@
 
 import importlib
 import logging
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,7 +77,8 @@ def export_policy(
         write_onnx(controller, temporary, {"skillfield": json_text(card)})
         error = _disagreement(temporary, controller, model)
         if not error <= _MAX_ERROR:
-            raise ExportError(f"{out}: not written: onnxruntime differs from PyTorch by {error:.2g}")
+            differs = f"onnxruntime differs from PyTorch by {error:.2g}"
+            raise ExportError(f"{out}: not written: {'its targets are not numbers' if math.isnan(error) else differs}")
         with atomic_file(paths[2]) as model_file:
             model_file.write_text(xml)
         write_json(paths[1], card | {"agreement": {"max_error": error, "steps": _CHECKED_STEPS}})
@@ -118,7 +120,10 @@ def _blank(controller: Controller, worlds: int) -> dict[str, torch.Tensor]:
 
 @torch.no_grad()
 def _disagreement(path: Path, controller: Controller, model: mujoco.MjModel) -> float:
-    """Run the file in plain MuJoCo, from the first start state there is, and compare every step with PyTorch."""
+    """Run the file in plain MuJoCo, from the first start state there is, and compare every step with PyTorch.
+
+    Gives the greatest difference; not a number as soon as a target is none.
+    """
     session = load_onnx(path)
     data = mujoco.MjData(model)
     if model.nkey:
@@ -136,7 +141,10 @@ def _disagreement(path: Path, controller: Controller, model: mujoco.MjModel) -> 
             inputs[name] = np.asarray(getattr(data, name), dtype=np.float32)[None]
         found = session.run(None, inputs)
         wanted = controller(*(torch.from_numpy(value) for value in inputs.values()))
-        worst = max(worst, *(float(np.abs(a - b.numpy()).max()) for a, b in zip(found, wanted, strict=True)))
+        differences = [float(np.abs(a - b.numpy()).max()) for a, b in zip(found, wanted, strict=True)]
+        worst = float(np.max([worst, *differences]))  # Python's max would pass over what is not a number
+        if math.isnan(worst):
+            return worst
         if controller.window is not None:
             inputs["history"], inputs["first"] = found[1], np.zeros(1, dtype=bool)
         data.ctrl[:] = found[0][0]

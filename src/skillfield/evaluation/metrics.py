@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from skillfield.characters.physics import POLICY_HZ
-from skillfield.errors import ConfigError
+from skillfield.errors import ConfigError, DeviceError
 from skillfield.evaluation.rollout import Trials, run_trials
 from skillfield.evaluation.success import SuccessRule
 from skillfield.imitation import ImitationEnv
@@ -23,6 +23,7 @@ from skillfield.learning.networks import ActorCritic
 from skillfield.learning.rollout import full_batches
 from skillfield.reference import Neighbourhood, ReferenceMotion, Starts
 from skillfield.reference.neighbourhood import neighbour
+from skillfield.simulation.memory import device_memory
 
 __all__ = [
     "Evaluation",
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 _BATCH = {"cpu": 2048, "cuda": 8192}  # trials simulated at once
+_COPIES = 3  # of a trial's start state that there are at a time
 
 MakeEnv = Callable[[int], ImitationEnv]
 """Gives an environment with so many worlds; every one of them is started anew before it is used."""
@@ -135,8 +137,11 @@ def evaluate_policy(
         if count < 1:
             raise ConfigError(f"{name} is {count}; at least 1 is needed")
     num_skills = len(plan.skills)
-    most = max(num_skills * trials, num_skills * (num_skills - 1) * across_trials)
+    num_pairs = num_skills * (num_skills - 1)
+    most = max(num_skills * trials, num_pairs * across_trials)
     judge = Judge(make_env, model, plan, trials, seed, most)
+    judge.check_memory("trials", trials, max(num_skills, num_pairs if transition_trials is None else 0))
+    judge.check_memory("transition_trials", across_trials, num_pairs)
     own, near, across = judge.success(), judge.neighbourhood(), judge.transitions(across_trials)
     return Evaluation(
         trials=trials,
@@ -173,6 +178,18 @@ class Judge:
         env = make_env(_worlds(1, self._most, model))
         self._motion, self._layout = env.motion, env.engine.character.layout(env.device)
         self._generator = torch.Generator(env.device).manual_seed(seed)
+
+    def check_memory(self, name: str, count: int, times: int) -> None:
+        """Refuse more trials than there is memory for, and say how many there is.
+
+        times: how often there are so many trials at a time.
+        """
+        first = torch.zeros(1, dtype=torch.long, device=self._motion.device)
+        size = _COPIES * sum(column.nbytes for column in vars(starts_at(self._motion, first, first)).values())
+        memory = device_memory(self._motion.device)
+        if count * times * size > memory:
+            possible = f"{memory / 2**30:.3g} GiB of memory are enough for about {memory / (times * size):,.0f}"
+            raise DeviceError(f"{name} is {count}: {possible}")
 
     def success(self) -> dict[str, Tensor]:
         """SR: from reference states of the skill itself.  [trials] bool each"""
@@ -226,7 +243,7 @@ class Judge:
 def normalised_reward(
     make_env: MakeEnv, model: ActorCritic, skills: tuple[str, ...], most: int = 1024
 ) -> dict[str, float]:
-    """NR of each skill: every frame of its clips is a start once, if any frame after it is scored; NaN without one.
+    """NR of each skill: every frame of its clips that an episode may start from is a start once.
 
     most: see `Judge`.
     """
@@ -249,8 +266,8 @@ def normalised_reward(
         totals.append(total)
         counts.append(counted)
     earned, steps = torch.cat(totals)[: len(rows)], torch.cat(counts)[: len(rows)]
-    mean, skill = earned / steps.clamp_min(1), motion.skill[clip]
-    return {name: float(mean[(skill == number) & (steps > 0)].mean()) for number, name in enumerate(skills)}
+    mean, skill = earned / steps, motion.skill[clip]  # a clip's last frame is there, so a step at least is scored
+    return {name: float(mean[skill == number].mean()) for number, name in enumerate(skills)}
 
 
 def _batches(count: int, most: int, model: ActorCritic) -> list[Tensor]:

@@ -148,7 +148,7 @@ def pretrained_encoder(
         try:
             with atomic_file(path) as temporary:
                 save_file({name: value.cpu().contiguous() for name, value in encoder.state_dict().items()}, temporary)
-        except OSError:
+        except (OSError, SafetensorError):
             pass  # a cache that cannot be written only costs time
     return encoder.requires_grad_(False).eval()
 

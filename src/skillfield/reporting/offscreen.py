@@ -6,13 +6,14 @@ display. PyOpenGL, below it, can be told only once per process. So the libraries
 
 import ctypes
 import ctypes.util
+import importlib
 import os
 import sys
 
 import mujoco
 from mujoco.rendering.classic import gl_context
 
-from skillfield.errors import RenderError
+from skillfield.errors import NoRendererError, RenderError
 
 __all__ = ["offscreen_renderer"]
 
@@ -20,17 +21,49 @@ _NEEDS = "on Debian or Ubuntu: apt install libegl1 libgl1-mesa-dri (or libosmesa
 
 _EGL_PLATFORM_DEVICE = 0x313F
 
+_FEW = 16  # pixels along a side that anything can draw
+
 
 def offscreen_renderer(model: mujoco.MjModel, width: int, height: int) -> mujoco.Renderer:
-    """MuJoCo's renderer on the best library this machine has, or an error that says what to install."""
+    """MuJoCo's renderer on the best library this machine has, or an error that says what to install.
+
+    model: one's own copy; it is told how large its pictures are.
+    """
+    backend = os.environ.get("MUJOCO_GL") or "default"
     try:
         _choose_backend()
-        return mujoco.Renderer(model, height=height, width=width)
-    except RenderError:
+        return _renderer(model, width, height)
+    except NoRendererError:
         raise
     except Exception as problem:  # every OpenGL backend fails in its own way
-        backend = os.environ.get("MUJOCO_GL") or "default"
-        raise RenderError(f"cannot draw {width}x{height} pictures (OpenGL {backend}): {problem}; {_NEEDS}") from None
+        limit = _limit(model) if _about_size(problem) else None
+        if limit is None:
+            raise NoRendererError(f"cannot draw (OpenGL {backend}): {problem}; {_NEEDS}") from None
+    drawn = f"a picture drawn with {width}x{height} pixels"
+    raise RenderError(f"{drawn} is too large for the renderer (OpenGL {backend}): at most {limit} along a side")
+
+
+def _renderer(model: mujoco.MjModel, width: int, height: int) -> mujoco.Renderer:
+    model.vis.global_.offwidth, model.vis.global_.offheight = width, height
+    return mujoco.Renderer(model, height=height, width=width)
+
+
+def _about_size(problem: Exception) -> bool:
+    """Whether it is MuJoCo's error for a buffer that cannot be so large, or Python's for a number that cannot be.
+
+    After any other one nothing else may be tried: MuJoCo ends the process if OpenGL is missing for the second time.
+    """
+    return isinstance(problem, TypeError) or "offscreen framebuffer" in str(problem).lower()
+
+
+def _limit(model: mujoco.MjModel) -> int | None:
+    """Pixels along a side that can be drawn at most; None where not even a few can."""
+    try:
+        with _renderer(model, _FEW, _FEW):
+            opengl = importlib.import_module("OpenGL.GL")  # MuJoCo's own; it is told what to use before it is imported
+            return int(opengl.glGetIntegerv(opengl.GL_MAX_RENDERBUFFER_SIZE))
+    except Exception:
+        return None
 
 
 def _choose_backend() -> None:
@@ -44,7 +77,7 @@ def _choose_backend() -> None:
     elif os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         return
     else:
-        raise RenderError(f"no OpenGL library for drawing without a display; {_NEEDS}")
+        raise NoRendererError(f"no OpenGL library for drawing without a display; {_NEEDS}")
     gl_context.GLContext = GLContext
 
 

@@ -3,6 +3,7 @@
 Shape letters: N frames of all clips, one row after another in the order of clips.json; M edges of the stitched graph.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,7 +182,7 @@ def _read_numbers(path: Path) -> list[dict[str, float]]:
         raise SkillfieldError(f"{path}: nothing measured yet")
     for number, entry in enumerate(metrics, start=1):
         for name, value in entry.items():
-            if not isinstance(value, int | float) or (name == "samples" and not value >= 0):
+            if not isinstance(value, int | float) or (name == "samples" and not 0 <= value < math.inf):
                 raise SkillfieldError(f"{path}: line {number}: '{name}' is {value!r}, expected a number")
     return metrics
 
@@ -221,12 +222,12 @@ def _read_clips(path: Path) -> tuple[ClipRows, ...]:
     start = 0
     try:
         for entry in read_json(path, SkillfieldError):
-            missing = tuple(int(frame) for frame in entry.get("missing", ()))
-            clips.append(ClipRows(str(entry["name"]), str(entry["skill"]), start, int(entry["length"]), missing))
-            if not 0 < clips[-1].length < 10**9:
+            length, missing = int(entry["length"]), tuple(int(frame) for frame in entry.get("missing", ()))
+            if not 0 < length < 10**9 or not all(0 <= frame < length for frame in missing):
                 raise ValueError
-            start += clips[-1].length
-    except (KeyError, TypeError, AttributeError, ValueError):
+            clips.append(ClipRows(str(entry["name"]), str(entry["skill"]), start, length, missing))
+            start += length
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
         raise SkillfieldError(f"{path}: expected a list of objects with name, skill and length") from None
     return tuple(clips)
 

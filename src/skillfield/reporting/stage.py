@@ -55,7 +55,6 @@ def stage_model(model: mujoco.MjModel, width: int, height: int) -> mujoco.MjMode
     """A copy of a model, made for pictures of this size. The floor of another maker stays as it is."""
     model = copy.copy(model)
     drawn = drawn_size(width, height)
-    model.vis.global_.offwidth, model.vis.global_.offheight = drawn
     model.vis.quality.offsamples = 0
     model.vis.quality.shadowsize = round(np.clip(_SHADOW_SHARE * drawn[0], *_SHADOW_PIXELS))
     model.vis.quality.numslices, model.vis.quality.numstacks = _SLICES, _STACKS

@@ -1,8 +1,13 @@
 """Motion as a film: MP4 for reports, GIF for pages that show nothing else."""
 
 import math
+import re
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import imageio_ffmpeg
@@ -60,26 +65,30 @@ def _write_mp4(frames: Iterator[Picture], path: Path, fps: int, compact: bool) -
     crf, preset = (_COMPACT_CRF, _COMPACT_PRESET) if compact else (_CRF, _PRESET)
     first = next(frames)
     height, width = (2 * (side // 2) for side in first.shape[:2])  # yuv420p stores colour for 2 x 2 pixels
+    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps), "-i", "-"]
+    coding = ["-c:v", "libx264", "-crf", str(crf), "-preset", preset]
+    played = ["-pix_fmt", "yuv420p", "-movflags", "+faststart"]  # by browsers, and before all of it is loaded
+    command = [_ffmpeg(), "-y", "-v", "error", *source, *coding, *played, str(path)]
+    with tempfile.TemporaryFile() as said:
+        with (
+            suppress(BrokenPipeError),  # it has ended, and said why
+            subprocess.Popen(command, stdin=subprocess.PIPE, stderr=said, start_new_session=True) as ffmpeg,
+        ):
+            assert ffmpeg.stdin is not None
+            for frame in _chain(first, frames):
+                ffmpeg.stdin.write(frame[:height, :width].tobytes())
+        if ffmpeg.returncode:
+            said.seek(0)
+            lines = said.read().decode(errors="replace").splitlines()
+            why = re.sub(r"^(\[.*?\] )*", "", lines[0]) if lines else f"exit code {ffmpeg.returncode}"
+            raise OSError(f"ffmpeg: {why}")
+
+
+def _ffmpeg() -> str:
     try:
-        writer = imageio_ffmpeg.write_frames(
-            str(path),
-            (width, height),
-            fps=fps,
-            codec="libx264",
-            pix_fmt_out="yuv420p",  # what browsers play
-            quality=None,
-            macro_block_size=2,
-            # a page can start it before it is loaded
-            output_params=["-crf", str(crf), "-preset", preset, "-movflags", "+faststart"],
-        )
-        writer.send(None)
+        return imageio_ffmpeg.get_ffmpeg_exe()
     except RuntimeError as problem:
-        raise RenderError(f"{path}: no ffmpeg to write MP4 with (a .gif needs none): {problem}") from None
-    try:
-        for frame in _chain(first, frames):
-            writer.send(np.ascontiguousarray(frame[:height, :width]))
-    finally:
-        writer.close()
+        raise OSError(f"no ffmpeg to write MP4 with (a .gif needs none): {problem}") from None
 
 
 def _write_gif(frames: Iterator[Picture], path: Path, fps: int) -> None:
@@ -89,12 +98,13 @@ def _write_gif(frames: Iterator[Picture], path: Path, fps: int) -> None:
     mosaic = Image.fromarray(np.concatenate([np.asarray(picture) for picture in sample]))
     palette = mosaic.quantize(256)  # one palette for all frames, or colours flicker
     indexed = [picture.quantize(palette=palette) for picture in pictures]
+    ends = [round(100 * every * number / fps) for number in range(len(indexed) + 1)]  # a GIF counts centiseconds
     indexed[0].save(
         path,
         format="GIF",
         save_all=True,
         append_images=indexed[1:],
-        duration=1000 * every / fps,
+        duration=[10 * (end - start) for start, end in pairwise(ends)],
         loop=0,
         optimize=False,
     )

@@ -1,13 +1,14 @@
 """The page of clips: a scrubber, and the stitched graph edge by edge."""
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from skillfield.viewer.clip_session import ClipSession, Edge
 from skillfield.viewer.instruments import clip_html
 from skillfield.viewer.keys import GUARD, PAGE_KEYS, key_label
 from skillfield.viewer.loop import Loop
+from skillfield.viewer.notes import Note, Notes
 from skillfield.viewer.scenery import Scenery
+from skillfield.viewer.sliders import Slider
 from skillfield.viewer.stage import Figure
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["ClipPage"]
 
 _INSTRUMENTS_EVERY = 3  # pictures
-_NOTE_SECONDS = 5.0
 _QUIET = (226, 230, 234)  # of buttons
 
 
@@ -25,8 +25,8 @@ class ClipPage:
 
     def __init__(self, server: "viser.ViserServer", session: ClipSession, title: str) -> None:
         self._server, self._session = server, session
-        self.loop = Loop(session, self.draw, self._tell)
-        self._note, self._note_until, self._pictures = "", 0.0, 0
+        self._notes, self._pictures = Notes(), 0
+        self.loop = Loop(session, self.draw, self._notes.tell)
         self._scenery = Scenery(server, session.motion)
         self._figure = Figure(server, session.character, "character")
         self._ghost = Figure(server, session.character, "ghost", ghost=True)
@@ -48,9 +48,7 @@ class ClipPage:
         session = self._session
         motion = session.motion
         length = int(motion.length[session.clip])
-        note = self._note if time.monotonic() < self._note_until else ""
-        if session.missing:
-            note = "this frame is missing in the demonstration"
+        missing = Note("this frame is missing in the demonstration")
         self._instruments.content = clip_html(
             motion.names[session.clip],
             motion.skills[int(motion.skill[session.clip])],
@@ -58,13 +56,13 @@ class ClipPage:
             length,
             session.contacts(),
             "" if session.edge is None else self._describe(session.edge),
-            note,
+            missing if session.missing else self._notes.now,
         )
         if self._clips.value != motion.names[session.clip]:
             self._clips.value = motion.names[session.clip]
-        if self._frames.max != length - 1:
-            self._frames.max = length - 1
-        self._frames.value = session.frame
+        if self._frames.handle.max != length - 1:
+            self._frames.handle.max = length - 1
+        self._frames.handle.value = session.frame
         self._pause.label = f"{'Go on' if session.paused else 'Pause'}  ·  Space"
 
     def _describe(self, edge: Edge) -> str:
@@ -82,10 +80,11 @@ class ClipPage:
         gui.add_markdown(title)
         with gui.add_folder("Clip"):
             self._clips: Any = gui.add_dropdown("Clip", motion.names)
-            self._frames: Any = gui.add_slider("Frame", min=0, max=int(motion.length[0]) - 1, step=1, initial_value=0)
+            last = int(motion.length[0]) - 1
+            self._frames = Slider(gui.add_slider("Frame", min=0, max=last, step=1, initial_value=0))
             self._pause = gui.add_button(f"Pause  ·  {key_label(PAGE_KEYS['pause'])}", color=_QUIET)
             step = gui.add_button(f"Step  ·  {key_label(PAGE_KEYS['step'])}", color=_QUIET)
-            speed = gui.add_slider("Speed", min=0.05, max=1.0, step=0.05, initial_value=1.0)
+            speed = Slider(gui.add_slider("Speed", min=0.05, max=1.0, step=0.05, initial_value=1.0))
             follow: Any = gui.add_checkbox("Follow  ·  F", initial_value=True)
         with gui.add_folder("Stitched graph"):
             self._build_graph()
@@ -105,10 +104,10 @@ class ClipPage:
                 self.loop.ask(lambda: self._stop_at(clip, frame))
 
         self._clips.on_update(choose)
-        self._frames.on_update(scrub)
+        self._frames.handle.on_update(scrub)
         self._pause.on_click(lambda _: self.loop.ask(self._toggle_pause))
         step.on_click(lambda _: self.loop.ask(self._single_step))
-        speed.on_update(lambda _: setattr(session, "speed", float(speed.value)))
+        speed.handle.on_update(lambda _: self.loop.ask(lambda: setattr(session, "speed", speed.value)))
         follow.on_update(lambda _: setattr(self._scenery, "follows", bool(follow.value)))
         gui.add_command("Pause", hotkey="space").on_trigger(lambda _: self.loop.ask(self._toggle_pause))
         gui.add_command("Step", hotkey="N").on_trigger(lambda _: self.loop.ask(self._single_step))
@@ -123,13 +122,14 @@ class ClipPage:
             gui.add_markdown("No state of one skill is like any of another.")
             return
         into = gui.add_dropdown("Into skill", connected)
-        edges: Any = gui.add_slider("Edge", min=0, max=session.edges_into(connected[0]) - 1, step=1, initial_value=0)
+        last = session.edges_into(connected[0]) - 1
+        edges = Slider(gui.add_slider("Edge", min=0, max=last, step=1, initial_value=0))
         jump = gui.add_button("Jump along it  ·  J", color=_QUIET)
 
         def choose(event: Any) -> None:
             if event.client is not None:
-                edges.max = session.edges_into(into.value) - 1
-                edges.value = 0
+                edges.handle.max = session.edges_into(into.value) - 1
+                edges.handle.value = 0
                 look()
 
         def look() -> None:
@@ -142,7 +142,7 @@ class ClipPage:
             session.jump()
 
         into.on_update(choose)
-        edges.on_update(lambda event: look() if event.client is not None else None)
+        edges.handle.on_update(lambda event: look() if event.client is not None else None)
         jump.on_click(lambda _: self.loop.ask(leap))
         gui.add_command("Jump along the edge", hotkey="J").on_trigger(lambda _: self.loop.ask(leap))
 
@@ -156,7 +156,3 @@ class ClipPage:
     def _single_step(self) -> None:
         self._session.paused = True
         self._session.step()
-
-    def _tell(self, text: str) -> None:
-        print(text)
-        self._note, self._note_until = text, time.monotonic() + _NOTE_SECONDS

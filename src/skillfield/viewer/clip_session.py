@@ -84,15 +84,21 @@ class ClipSession:
         """Run up to the edge that is looked at, along its source, and go on along its target."""
         if self._edge is None:
             raise ConfigError("no edge is chosen")
-        self._run_up = min(_RUN_UP, self._edge.source_frame)
-        self.clip, self.frame = self._edge.target_clip, self._edge.target_frame
+        edge = self._edge
+        self._run_up = min(_RUN_UP, edge.source_frame)
+        self.clip, self.frame = edge.source_clip, edge.source_frame - self._run_up
+        if not self._run_up:
+            self._land(edge)
         self.paused = False
 
     def step(self) -> None:
         """One frame on; after the last comes the first."""
         self.num_steps += 1
-        if self._run_up:
+        if self._edge is not None and self._run_up:
             self._run_up -= 1
+            self.frame += 1
+            if not self._run_up:
+                self._land(self._edge)
             return
         self.frame = (self.frame + 1) % int(self.motion.length[self.clip])
         if self.frame == 0:
@@ -106,7 +112,7 @@ class ClipSession:
     def pose(self) -> State:
         """Positions of the scene.  [Q]"""
         if self._edge is not None and self._run_up:
-            return self._aligned(self._edge.source_frame - self._run_up)
+            return self._aligned(self.frame)
         return self.motion.qpos[self._row(self.clip, self.frame)].numpy()
 
     def ghost(self) -> State | None:
@@ -133,6 +139,9 @@ class ClipSession:
     def missing(self) -> bool:
         """Whether the demonstration lacks this frame."""
         return not bool(self.motion.valid[self._row(self.clip, self.frame)])
+
+    def _land(self, edge: Edge) -> None:
+        self.clip, self.frame = edge.target_clip, edge.target_frame
 
     def _aligned(self, frame: int) -> State:
         """A frame of the edge's source, moved as the edge asks: its source frame stands where its target does."""

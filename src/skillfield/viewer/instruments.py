@@ -2,6 +2,7 @@
 
 from html import escape
 
+from skillfield.viewer.notes import Note
 from skillfield.viewer.session import Readings
 
 __all__ = ["clip_html", "readings_html"]
@@ -27,7 +28,7 @@ _NAMES = {
 }
 
 
-def readings_html(now: Readings, pace: str, note: str = "") -> str:
+def readings_html(now: Readings, pace: str, note: Note | None = None) -> str:
     """The instruments of a session. pace: how time goes by. note: a line for people."""
     rows = [_row(_NAMES.get(term, term), value) for term, value in now.terms.items() if term not in now.contacts]
     phase = now.frame / max(now.length - 1, 1)
@@ -44,12 +45,14 @@ def readings_html(now: Readings, pace: str, note: str = "") -> str:
         parts += [_heading("History embedding", ""), _numbers(now.embedding)]
     state = "fallen" if now.fallen else f"{now.seconds:.1f} s"
     parts.append(f'<div style="{_MUTED};margin-top:8px">{state} · {pace}</div>')
-    if note:
-        parts.append(f'<div style="margin-top:4px;color:{_BAD}">{escape(note)}</div>')
+    if note is not None:
+        parts.append(_told(note))
     return f'<div style="{_STYLE}">{"".join(parts)}</div>'
 
 
-def clip_html(clip: str, skill: str, frame: int, length: int, contacts: dict[str, bool], edge: str, note: str) -> str:
+def clip_html(
+    clip: str, skill: str, frame: int, length: int, contacts: dict[str, bool], edge: str, note: Note | None
+) -> str:
     """The same for a clip that is only played."""
     parts = [
         _heading("Clip", escape(clip)),
@@ -61,9 +64,13 @@ def clip_html(clip: str, skill: str, frame: int, length: int, contacts: dict[str
     ]
     if edge:
         parts += [_heading("Edge", ""), f"<div>{escape(edge)}</div>"]
-    if note:
-        parts.append(f'<div style="margin-top:4px;color:{_BAD}">{escape(note)}</div>')
+    if note is not None:
+        parts.append(_told(note))
     return f'<div style="{_STYLE}">{"".join(parts)}</div>'
+
+
+def _told(note: Note) -> str:
+    return f'<div style="margin-top:4px;color:{_GOOD if note.good else _BAD}">{escape(note.text)}</div>'
 
 
 def _heading(text: str, value: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from skillfield.characters.physics import POLICY_HZ
-from skillfield.errors import SkillfieldError
+from skillfield.viewer.notes import in_words
 from skillfield.viewer.pacing import Pacer, RateMeter
 
 __all__ = ["PAGE_HZ", "Loop", "Steppable"]
@@ -33,7 +33,7 @@ class Loop:
     def __init__(
         self, session: Steppable, draw: Callable[[], None], tell: Callable[[str], None] = lambda text: None
     ) -> None:
-        """draw: shows the session. tell: shows people a line, when something they asked for cannot be done."""
+        """draw: shows the session. tell: shows people a line, when something they asked for fails."""
         self._session, self._draw, self._tell = session, draw, tell
         self._asked: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._stopped = False
@@ -78,5 +78,5 @@ class Loop:
                 return
             try:
                 action()
-            except SkillfieldError as problem:
-                self._tell(str(problem))
+            except Exception as problem:
+                self._tell(in_words(problem))

@@ -1,6 +1,7 @@
 """From a name on the command line to an open page."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,7 @@ from skillfield.viewer.clip_page import ClipPage
 from skillfield.viewer.clip_session import ClipSession
 from skillfield.viewer.loop import Loop
 from skillfield.viewer.page import Page, named
+from skillfield.viewer.recording import check_films
 from skillfield.viewer.serving import LOOPBACK, check_server, close_server, open_server
 from skillfield.viewer.session import Session
 
@@ -33,27 +35,33 @@ class Viewer:
     server: "viser.ViserServer"
     loop: Loop
     session: Session | ClipSession
+    finish: Callable[[], None] = lambda: None
+    """What is done before the page is gone."""
     _cpu: float = field(default_factory=time.process_time)
 
     @property
     def url(self) -> str:
         """For the browser."""
         host = self.server.get_host()
-        return f"http://{LOOPBACK if host in ('0.0.0.0', '::') else host}:{self.server.get_port()}"
+        host = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.server.get_port()}"
 
     def summary(self, seconds: float) -> str:
-        """What was measured while the loop ran for so long."""
+        """What was measured while the loop ran, which took so long."""
         cpu = time.process_time() - self._cpu
         clients = len(self.server.get_clients())
         return (
-            f"{self.loop.steps / seconds:.1f} steps/s over {seconds:g} s, {cpu / seconds:.0%} of one core for "
+            f"{self.loop.steps / seconds:.1f} steps/s over {seconds:.1f} s, {cpu / seconds:.0%} of one core for "
             f"simulation, policy and page together, {clients} browser(s)"
         )
 
     def close(self) -> None:
-        """Stop serving."""
+        """Finish what was begun, and stop serving."""
         self.loop.stop()
-        close_server(self.server)
+        try:
+            self.finish()
+        finally:
+            close_server(self.server)
 
     def __enter__(self) -> "Viewer":
         self._cpu = time.process_time()
@@ -87,10 +95,11 @@ def policy_viewer(
 ) -> Viewer:
     """The page of a policy."""
     check_server(host, port)
+    check_films(films)
     session, title = policy_session(run, data)
     server = open_server(host, port, "skillfield")
     page = Page(server, session, title, films)
-    return Viewer(server, page.loop, session)
+    return Viewer(server, page.loop, session, page.finish)
 
 
 def clip_viewer(clips: Path, character: str | None = None, *, host: str = LOOPBACK, port: int = 8080) -> Viewer:

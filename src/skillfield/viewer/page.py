@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skillfield.errors import SkillfieldError
 from skillfield.viewer.instruments import readings_html
 from skillfield.viewer.keys import GUARD, PAGE_KEYS, key_label, skill_keys
 from skillfield.viewer.loop import Loop
+from skillfield.viewer.notes import Notes, in_words
 from skillfield.viewer.recording import Recording, film
 from skillfield.viewer.scenery import Scenery
-from skillfield.viewer.session import DIRECTIONS, Session
+from skillfield.viewer.session import DIRECTIONS, GHOSTS, Session
+from skillfield.viewer.sliders import Slider
 from skillfield.viewer.stage import Figure
 
 if TYPE_CHECKING:
@@ -23,10 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Page", "named"]
 
-_GHOSTS = ("inside", "beside", "off")
-_BESIDE = np.array([0.0, 1.0, 0.0])
 _INSTRUMENTS_EVERY = 3  # pictures
-_NOTE_SECONDS = 5.0
 _QUIET = (226, 230, 234)  # of buttons
 
 
@@ -36,12 +34,13 @@ class Page:
     def __init__(self, server: "viser.ViserServer", session: Session, title: str, films: Path) -> None:
         """films: folder that recordings are written to."""
         self._server, self._session, self._films = server, session, films
-        self.loop = Loop(session, self.draw, self._tell)
-        self._note, self._note_until, self._pictures = "", 0.0, 0
+        self._notes, self._pictures = Notes(), 0
+        self.loop = Loop(session, self.draw, self._notes.tell)
         self._scenery = Scenery(server, session.motion)
         self._figure = Figure(server, session.character, "character")
         self._ghost = Figure(server, session.character, "ghost", ghost=True)
-        self._film_thread: threading.Thread | None = None
+        self._drawn, self._dropped = threading.Event(), threading.Event()
+        self._drawn.set()
         self._build(title)
         self._listen_to_drags()
 
@@ -50,19 +49,29 @@ class Page:
         if not self._server.get_clients():
             return
         session, offset = self._session, self._scenery.offset(self._session.root_position())
-        beside = _BESIDE if self._ghost_choice.value == "beside" else 0.0 * _BESIDE
         with self._server.atomic():
             self._figure.show(session.pose(), offset)
-            self._ghost.show(None if self._ghost_choice.value == "off" else session.ghost(), offset + beside)
+            self._ghost.show(session.ghost(), offset + session.ghost_shift)
             if self._pictures % _INSTRUMENTS_EVERY == 0:
                 self._show_instruments()
         self._pictures += 1
 
+    def finish(self) -> None:
+        """Wait for a recording that is being drawn; Ctrl-C drops it, and leaves no part of it."""
+        if self._drawn.is_set():
+            return
+        print("drawing the last recording; Ctrl-C again drops it", flush=True)
+        try:
+            while not self._drawn.wait(0.1):  # an endless wait would not hear of Ctrl-C everywhere
+                pass
+        except KeyboardInterrupt:
+            self._dropped.set()
+            self._drawn.wait()
+
     def _show_instruments(self) -> None:
         session, meter = self._session, self.loop.meter
         pace = "paused" if session.paused else f"{meter.rate:.0f} steps/s · {meter.busy:.0%} of a core"
-        note = self._note if time.monotonic() < self._note_until else ""
-        self._instruments.content = readings_html(session.readings(), pace, note)
+        self._instruments.content = readings_html(session.readings(), pace, self._notes.now)
         for skill, button in self._skill_buttons.items():
             button.color = None if skill == session.skill else _QUIET
         self._pause.label = f"{'Go on' if session.paused else 'Pause'}  ·  Space"
@@ -82,8 +91,8 @@ class Page:
         with gui.add_folder("Time"):
             self._pause = self._button("Pause", "pause", self._toggle_pause)
             self._button("Step", "step", self._single_step)
-            speed = gui.add_slider("Speed", min=0.05, max=1.0, step=0.05, initial_value=1.0)
-            speed.on_update(self._later(lambda: setattr(session, "speed", float(speed.value))))
+            speed = Slider(gui.add_slider("Speed", min=0.05, max=1.0, step=0.05, initial_value=1.0))
+            speed.handle.on_update(self._later(lambda: setattr(session, "speed", speed.value)))
             self._record = self._button("Record", "record", self._toggle_recording)
         with gui.add_folder("Start"):
             self._build_start()
@@ -93,7 +102,9 @@ class Page:
             follow: Any = gui.add_checkbox("Follow  ·  F", initial_value=True)
             follow.on_update(lambda _: setattr(self._scenery, "follows", bool(follow.value)))
             self._command("Follow the character", "follow", lambda: setattr(follow, "value", not follow.value))
-            self._ghost_choice: Any = gui.add_dropdown("Ghost  ·  G", _GHOSTS)
+            ghost: Any = gui.add_dropdown("Ghost  ·  G", GHOSTS, initial_value=session.ghost_place)
+            ghost.on_update(self._later(lambda: setattr(session, "ghost_place", ghost.value)))
+            self._ghost_choice = ghost
             self._command("Ghost of the reference", "ghost", self._next_ghost)
         panel = gui.add_panel()
         with panel.add_tab("Instruments"):
@@ -114,7 +125,8 @@ class Page:
     def _build_start(self) -> None:
         gui, session, motion = self._server.gui, self._session, self._session.motion
         self._clips: Any = gui.add_dropdown("Clip", motion.names)
-        self._frames: Any = gui.add_slider("Frame", min=0, max=int(motion.length[0]) - 2, step=1, initial_value=0)
+        last = int(motion.length[0]) - 2
+        self._frames = Slider(gui.add_slider("Frame", min=0, max=last, step=1, initial_value=0))
 
         def choose(event: Any) -> None:
             if event.client is not None:
@@ -130,7 +142,7 @@ class Page:
             self.loop.ask(lambda: session.reset(clip, frame))
 
         self._clips.on_update(choose)
-        self._frames.on_update(scrub)
+        self._frames.handle.on_update(scrub)
         self._button("Reset", "reset", start, at_once=True)
         again = gui.add_checkbox("Set up again after a fall", initial_value=session.stands_up)
         again.on_update(self._later(lambda: setattr(session, "stands_up", bool(again.value))))
@@ -138,21 +150,22 @@ class Page:
     def _build_disturbances(self) -> None:
         gui, session = self._server.gui, self._session
         direction = gui.add_dropdown("Direction", tuple(DIRECTIONS))
-        strength = gui.add_slider("Push, m/s", min=0.1, max=5.0, step=0.1, initial_value=1.0)
+        strength = Slider(gui.add_slider("Push, m/s", min=0.1, max=5.0, step=0.1, initial_value=1.0))
 
         def push(what: str) -> None:
-            session.push(what, direction.value, float(strength.value))
+            session.push(what, direction.value, strength.value)
 
         self._button("Push the body", "push body", partial(push, "body"))
         if session.ball_mass is None:
             return
         self._button("Push the ball", "push ball", partial(push, "ball"))
-        mass = gui.add_slider("Ball mass, kg", min=0.1, max=3.0, step=0.05, initial_value=round(session.ball_mass, 2))
-        mass.on_update(self._later(lambda: session.set_ball_mass(float(mass.value))))
+        built = round(session.ball_mass, 2)
+        mass = Slider(gui.add_slider("Ball mass, kg", min=0.1, max=3.0, step=0.05, initial_value=built))
+        mass.handle.on_update(self._later(lambda: session.set_ball_mass(mass.value)))
         if session.ball_bounce is not None:
             built = round(session.ball_bounce, 2)
-            bounce = gui.add_slider("Ball bounce", min=0.1, max=0.95, step=0.05, initial_value=built)
-            bounce.on_update(self._later(lambda: session.set_ball_bounce(float(bounce.value))))
+            bounce = Slider(gui.add_slider("Ball bounce", min=0.1, max=0.95, step=0.05, initial_value=built))
+            bounce.handle.on_update(self._later(lambda: session.set_ball_bounce(bounce.value)))
 
     def _listen_to_drags(self) -> None:
         """A body or the ball hangs on a spring while it is dragged."""
@@ -193,8 +206,8 @@ class Page:
 
     def _show_start(self, clip: int) -> None:
         motion = self._session.motion
-        self._clips.value, self._frames.value = motion.names[clip], 0
-        self._frames.max = int(motion.length[clip]) - 2
+        self._clips.value, self._frames.handle.value = motion.names[clip], 0
+        self._frames.handle.max = int(motion.length[clip]) - 2
 
     def _toggle_pause(self) -> None:
         self._session.paused = not self._session.paused
@@ -204,37 +217,34 @@ class Page:
         self._session.step()
 
     def _next_ghost(self) -> None:
-        self._ghost_choice.value = _GHOSTS[(_GHOSTS.index(self._ghost_choice.value) + 1) % len(_GHOSTS)]
+        self._ghost_choice.value = GHOSTS[(GHOSTS.index(self._ghost_choice.value) + 1) % len(GHOSTS)]
 
     def _toggle_recording(self) -> None:
         session = self._session
         if session.recording is None:
-            if self._film_thread is not None and self._film_thread.is_alive():
-                self._tell("the last recording is still being drawn")
+            if not self._drawn.is_set():
+                self._notes.tell("the last recording is still being drawn")
                 return
             session.start_recording()
             return
         kept = session.stop_recording()
         self._record.label, self._record.disabled = "Drawing …", True
-        self._film_thread = threading.Thread(target=self._film, args=(kept,), daemon=True)
-        self._film_thread.start()
+        self._drawn.clear()
+        threading.Thread(target=self._film, args=(kept,), daemon=True).start()
 
     def _film(self, recording: Recording) -> None:
         """Draw a recording while the session goes on, and offer it for download."""
         path = self._films / time.strftime("skillfield-%Y%m%d-%H%M%S.mp4")
         try:
-            film(recording, self._session.character, path)
+            film(recording, self._session.character, path, self._dropped)
             for client in self._server.get_clients().values():
                 client.send_file_download(path.name, path.read_bytes())
-            self._tell(f"recorded {path}")
-        except SkillfieldError as problem:
-            self._tell(str(problem))
+            self._notes.tell(f"recorded {path}", good=True)
+        except Exception as problem:
+            self._notes.tell(in_words(problem))
         finally:
             self._record.label, self._record.disabled = f"Record  ·  {key_label(PAGE_KEYS['record'])}", False
-
-    def _tell(self, text: str) -> None:
-        print(text)
-        self._note, self._note_until = text, time.monotonic() + _NOTE_SECONDS
+            self._drawn.set()
 
 
 def named(skill: str) -> str:

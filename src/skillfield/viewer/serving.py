@@ -1,4 +1,7 @@
-"""The local server of the page: on this machine only unless asked otherwise, on the port that was asked for or none."""
+"""The local server of the page: on this machine only unless asked otherwise, on the port that was asked for or none.
+
+viser accepts connections of any origin: a page of another site in a browser of this machine is not kept out.
+"""
 
 import contextlib
 import errno

@@ -22,8 +22,9 @@ from skillfield.reference.states import StateKinematics
 from skillfield.simulation import CpuEngine
 from skillfield.viewer.following import Following
 from skillfield.viewer.recording import Recording
+from skillfield.viewer.springs import Springs, felt_weight
 
-__all__ = ["DIRECTIONS", "Readings", "Session"]
+__all__ = ["DIRECTIONS", "GHOSTS", "Readings", "Session"]
 
 DIRECTIONS = {
     "random": None,
@@ -35,8 +36,11 @@ DIRECTIONS = {
 }
 """Where a push goes, as the character sees it; random is somewhere in the plane."""
 
+GHOSTS = ("inside", "beside", "off")
+"""Where the ghost of the reference is shown."""
+
+_BESIDE = (0.0, 1.0, 0.0)  # metres
 _LIE_SECONDS = 1.0  # a fallen character is left to itself for so long before it is set up again
-_PULL_STIFFNESS, _PULL_MOST = 80.0, 600.0  # per kilogram, and at most, in newtons per metre
 
 State = NDArray[np.float32]
 
@@ -72,11 +76,13 @@ class Session:
         self._root = self.character.body_names.index(self.character.root)
         self._key = torch.tensor(self.character.key_body_index)
         self._random = np.random.default_rng(seed)
-        self._pulls: dict[int, NDArray[np.float64]] = {}
+        self._springs = Springs(env.engine)
         self._embedding: tuple[float, ...] = ()
         self.paused, self.speed = False, 1.0
         self.stands_up = True
         """Whether a fallen character is set up again."""
+        self.ghost_place = "inside"
+        """One of `GHOSTS`; recordings have it there, too."""
         self.recording: Recording | None = None
         self.num_steps, self.num_falls, self.num_diverged = 0, 0, 0
         self.reset()
@@ -110,8 +116,7 @@ class Session:
     def step(self) -> None:
         """One policy step, paused or not."""
         env = self._env
-        for body, force in self._pulls.items():
-            self._engine.push(body, force / POLICY_HZ)
+        self._springs.act()
         observation = env.observe()
         if isinstance(self._model.encoder, HistoryEncoder):
             self._embedding = tuple(observation[0, -self._model.encoder.size :].tolist())
@@ -120,7 +125,7 @@ class Session:
         self._mind_the_clip()
         self._mind_the_character()
         if self.recording is not None and not self.recording.full:
-            self.recording.add(self.pose(), self.ghost())
+            self.recording.add(self.pose(), self._shifted_ghost())
 
     @torch.no_grad()
     def switch(self, skill: str) -> None:
@@ -142,7 +147,7 @@ class Session:
         self._env.start(torch.zeros(1, dtype=torch.long), starts)
         self._following.stay()
         self._down, self._since = 0, 0
-        self._pulls.clear()
+        self._springs.clear()
 
     def push(self, what: str, direction: str = "random", speed: float = 1.0) -> None:
         """A blow to the body or to the first object.
@@ -152,18 +157,17 @@ class Session:
         if direction not in DIRECTIONS:
             raise ConfigError(unknown_name("direction", direction, tuple(DIRECTIONS)))
         body = self._target(what)
-        self._engine.push(body, self._vector(direction) * speed * self._weight(body))
+        self._engine.push(body, self._vector(direction) * speed * felt_weight(self.character.model, body))
 
     def pull(self, body: int, towards: NDArray[np.float64] | None) -> None:
         """Hold a body on a spring, until it is let go with None.
 
-        towards: from the body to the other end of the spring, metres.  [3]
+        towards: from where the body is now to the other end of the spring, which stays there, metres.  [3]
         """
         if towards is None:
-            self._pulls.pop(body, None)
-            return
-        stiffness = min(_PULL_STIFFNESS * self._weight(body), _PULL_MOST)
-        self._pulls[body] = stiffness * towards
+            self._springs.let_go(body)
+        else:
+            self._springs.hold(body, towards)
 
     @property
     def ball_mass(self) -> float | None:
@@ -181,7 +185,7 @@ class Session:
 
     def set_ball_mass(self, mass: float) -> None:
         """From the next step on."""
-        if not mass > 0:
+        if not 0 < mass < math.inf:
             raise ConfigError(f"a ball of {mass} kg")
         self._engine.set_object_mass(0, mass)
 
@@ -206,8 +210,15 @@ class Session:
 
     @torch.no_grad()
     def ghost(self) -> State | None:
-        """Positions of the reference, in the character's world; None once the clip is over.  [Q]"""
-        return None if self.over else self._following.pose(self.clip, self.frame).numpy()
+        """Positions of the reference, in the character's world; None once the clip is over, or if it is off.  [Q]"""
+        if self.over or self.ghost_place == "off":
+            return None
+        return self._following.pose(self.clip, self.frame).numpy()
+
+    @property
+    def ghost_shift(self) -> NDArray[np.float64]:
+        """How far from there it is shown.  [3]"""
+        return np.array(_BESIDE if self.ghost_place == "beside" else (0.0, 0.0, 0.0))
 
     def root_position(self) -> NDArray[np.float64]:
         """World frame.  [3]"""
@@ -285,11 +296,15 @@ class Session:
             raise ConfigError(unknown_name("target", what, tuple(targets)))
         return targets[what]
 
-    def _weight(self, body: int) -> float:
-        """Mass of the tree that a body belongs to, or what its drives let it feel like if that is more."""
-        model = self.character.model
-        felt = 1.0 / max(float(model.body_invweight0[body, 0]), 1e-6)
-        return max(float(model.body_subtreemass[model.body_rootid[body]]), felt)
+    def _shifted_ghost(self) -> State | None:
+        """The ghost where it is shown.  [Q]"""
+        ghost = self.ghost()
+        if ghost is None:
+            return None
+        layout, target = self._following.layout, torch.from_numpy(self.ghost_shift[None, :2]).float()
+        velocity, ahead = torch.zeros(1, layout.num_dofs), torch.tensor([[1.0, 0.0]])
+        moved, _ = layout.move_in_plane(torch.from_numpy(ghost[None]), velocity, ahead, torch.zeros(1, 2), target)
+        return moved[0].numpy()
 
     def _vector(self, direction: str) -> NDArray[np.float64]:
         chosen = DIRECTIONS[direction]
