@@ -300,6 +300,7 @@ class ImitationEnv:
         observation[over] = self._observe(over)
         self._tell()
 
+    @torch.no_grad()
     def observe(self) -> Tensor:
         """What every environment sees now; and `insight`, what the critic is told.  [E, obs]"""
         return self._look()
