@@ -28,6 +28,12 @@ def test_without_a_gpu_the_cpu_is_taken(hand_character: Character, monkeypatch: 
         make_engine(hand_character, 2, "cuda")
 
 
+def test_more_worlds_than_can_be_counted_are_refused(hand_character: Character) -> None:
+    """In one line, not by a conversion somewhere below."""
+    with pytest.raises(DeviceError, match="99,999,999,999 worlds were asked for; an engine has at most 2,147,483,647"):
+        make_engine(hand_character, 99_999_999_999, "cpu")
+
+
 @pytest.mark.parametrize("available", [False, True])
 @pytest.mark.parametrize(
     "device", ["tpu", "", "cuda:x", "cuda:-1", "cuda:01", "cuda:", "cuda:1:2", "auto:1", "cpu:banana", "cpu:0", " cpu"]

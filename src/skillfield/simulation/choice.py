@@ -13,6 +13,9 @@ from skillfield.simulation.memory import WORLDS
 
 __all__ = ["choose_device", "make_engine"]
 
+_MOST_WORLDS = 2**31 - 1
+"""Further no engine can count; long before that memory ends."""
+
 _KNOWN = re.compile(r"auto|cpu|cuda(:(0|[1-9][0-9]{0,3}))?")
 
 
@@ -35,6 +38,8 @@ def choose_device(device: str = "auto") -> torch.device:
 def make_engine(character: Character, num_envs: int, device: str = "auto", threads: int = 0) -> Engine:
     """E worlds of a character on a device. threads: of the CPU engine; 0 takes every core."""
     chosen = choose_device(device)
+    if num_envs > _MOST_WORLDS:
+        raise DeviceError(f"{num_envs:,} worlds were asked for; an engine has at most {_MOST_WORLDS:,}")
     WORLDS.set(num_envs)
     if chosen.type == "cpu":
         return CpuEngine(character, num_envs, threads)
