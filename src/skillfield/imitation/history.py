@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from skillfield.characters import Character
 from skillfield.characters.kinematics import ForwardKinematics
@@ -82,7 +83,7 @@ class History:
         self._clip = motion.clip_of_row
         self._slots = torch.arange(length, device=motion.device)
         self._oldest = torch.zeros(1, dtype=torch.long, device=motion.device)  # slot of the ring
-        self._remembered = self._project(self.reference)  # [N, W]
+        self._remembered = functional.pad(self._project(self.reference), (0, 0, 0, 1))  # [N + 1, W] zeros in the last
         # one slot more, of zeros, for what is read beyond the ends
         self._ring = torch.zeros(envs, length + 1, self._remembered.shape[1], device=motion.device)
 
@@ -124,8 +125,8 @@ class History:
 
     def reset_where(self, ended: Tensor, row: Tensor) -> None:
         """The same for those that ended, given a row for everyone.  [E] bool, [E]"""
-        ring, past = self._ring[:, : self.length], self._remembered[self._rows_before(row, self._places())]
-        ring.copy_(torch.where(ended[:, None, None], past, ring))
+        rows = functional.pad(self._rows_before(row, self._places()), (0, 1), value=len(self.reference))
+        torch.where(ended[:, None, None], self._remembered[rows], self._ring, out=self._ring)
 
     def push(self, features: Tensor) -> None:
         """The present frame becomes the past.  [E, F]"""
@@ -134,7 +135,7 @@ class History:
 
     def refresh(self) -> None:
         """The embedding has learned something else: what is remembered of the demonstrations changes with it."""
-        self._remembered.copy_(self._project(self.reference))
+        self._remembered[:-1] = self._project(self.reference)
 
     def _project(self, features: Tensor) -> Tensor:
         return features if self._embedding is None else self._embedding.project(features)

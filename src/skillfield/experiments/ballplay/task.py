@@ -31,7 +31,7 @@ _BEYOND_THE_CLIPS = Stage(
 """Who can dribble learns what follows a throw, and more often how to come to a skill from another one."""
 
 _LIVES = Stage(
-    400_000_000,  # begun at 200 million, two throws of five were still lost 170 million later
+    400_000_000,  # begun at 200 million, a third of the throws still failed 170 million later
     {
         "env.p_carry": 0.7,
         "env.p_lost": 0.3,
