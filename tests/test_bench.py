@@ -14,16 +14,16 @@ TINY = ["--worlds", "4", "8", "--seconds", "0.01", "--device", "cpu"]
 
 
 @pytest.fixture
-def named(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Tasks that are asked for, none of which is measured."""
-    asked: list[str] = []
+def configs(monkeypatch: pytest.MonkeyPatch) -> list[RunConfig]:
+    """What is asked for, none of which is measured."""
+    asked: list[RunConfig] = []
 
     def measure(config: RunConfig, seconds: float) -> dict[str, Any]:
-        asked.append(config.task)
+        asked.append(config)
         return {}
 
     def graph_seconds(task: str, data: str | None) -> dict[str, float]:
-        asked.append(task)
+        assert asked[-1].task == task
         return {}
 
     monkeypatch.setattr(bench, "measure", measure)
@@ -50,6 +50,7 @@ def test_the_starter_is_measured_and_the_result_written(tmp_path: Path, capsys: 
         assert sum(run["training_share"].values()) == pytest.approx(1.0)
         assert (run["engine"], run["gpu_memory_mb"]) == ({"diverged": 0}, 0.0)
         assert run["device"].endswith("CPU cores")
+        assert run["fused"] is False
     assert all(seconds > 0 for seconds in found["graph_seconds"].values())
 
 
@@ -62,10 +63,17 @@ def test_the_starter_is_measured_and_the_result_written(tmp_path: Path, capsys: 
         (["ballplay", "--task", "ballplay"], "ballplay"),
     ],
 )
-def test_a_task_is_named_either_way(arguments: list[str], task: str, named: list[str]) -> None:
+def test_a_task_is_named_either_way(arguments: list[str], task: str, configs: list[RunConfig]) -> None:
     """As an argument or as an option, like those of other commands; the starter if neither."""
     assert main(["bench", *arguments, "--json"]) == 0
-    assert named == [task, task]
+    assert [config.task for config in configs] == [task]
+
+
+@pytest.mark.parametrize(("asked", "fused"), [([], True), (["--fused", "True"], True), (["--fused", "False"], False)])
+def test_kernels_are_fused_as_asked(asked: list[str], fused: bool, configs: list[RunConfig]) -> None:
+    """As the task has it unless said otherwise, so that both can be compared."""
+    assert main(["bench", "ballplay", "--json", *asked]) == 0
+    assert [config.ppo.fused for config in configs] == [fused]
 
 
 @pytest.mark.parametrize(
@@ -77,9 +85,9 @@ def test_a_task_is_named_either_way(arguments: list[str], task: str, named: list
     ],
 )
 def test_a_task_that_is_unclear_is_refused(
-    arguments: list[str], message: str, named: list[str], capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, configs: list[RunConfig], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two tasks at once, and one that there is not; nothing is measured."""
     assert main(["bench", *arguments]) == 2
     assert message in capsys.readouterr().err
-    assert named == []
+    assert configs == []

@@ -100,7 +100,7 @@ def test_work_that_cannot_be_compiled_is_done_as_it_is() -> None:
         return number if number.item() > 0 else -number
 
     work = fused(unclear, TRACED)
-    with pytest.warns(SkillfieldNote, match="kernels are not fused, which is slower: "):
+    with pytest.warns(SkillfieldNote, match="kernels of unclear are not fused, which is slower: "):
         assert float(work(torch.tensor(-2.0))) == 2.0
     assert float(work(torch.tensor(3.0))) == 3.0
     assert len(calls) == 2

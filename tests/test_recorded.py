@@ -71,3 +71,15 @@ def test_a_recording_with_state_does_what_plain_calls_do() -> None:
         assert torch.equal(ours, theirs)
         del inflow  # a recording that kept the address of its first input would read what comes next
     assert len(set(places[3:])) == 1  # what it returns lies where it lay: it has been recorded
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_fused_recording_draws_anew_each_time() -> None:
+    """Noise that is compiled and recorded differs from call to call, and has the mean and spread that it should."""
+    device = torch.device("cuda")
+    recorded = Recorded(lambda mean: mean + torch.randn_like(mean), device)
+    recorded.fuse()
+    drawn = torch.stack([recorded(torch.full((1000,), 5.0, device=device)).clone() for _ in range(10)])
+    assert drawn.unique(dim=0).shape == drawn.shape
+    assert abs(float(drawn.mean()) - 5.0) < 0.05
+    assert abs(float(drawn.std()) - 1.0) < 0.05

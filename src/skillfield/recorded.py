@@ -6,7 +6,8 @@ place, never replaced), it never looks at a number, and whatever else it does in
 returns is overwritten by the next call.
 
 Hundreds of small kernels also take longer to run than a few large ones with the same arithmetic. `fused` work is
-compiled into such before it is recorded, which takes its time once.
+compiled into such before it is recorded, which takes its time once. It reads dataclasses by `fields`, which PyTorch
+2.11 can follow, and not by `vars`, which it cannot.
 """
 
 import gc
@@ -94,8 +95,8 @@ def fused(work: Callable[..., Result], backend: str = "inductor") -> Callable[..
         try:
             return chosen(*inputs)
         except (RuntimeError, ImportError, OSError) as problem:  # whatever a compiler may lack
-            reason = next(iter(str(problem).splitlines()), type(problem).__name__)
-            warnings.warn(SkillfieldNote(f"kernels are not fused, which is slower: {reason}"), stacklevel=2)
+            reason, name = next(iter(str(problem).splitlines()), type(problem).__name__), work.__name__
+            warnings.warn(SkillfieldNote(f"kernels of {name} are not fused, which is slower: {reason}"), stacklevel=2)
             chosen = work
             return work(*inputs)
 

@@ -39,6 +39,8 @@ class Bench:
     """Numbers of worlds to measure; the task's own if not given."""
     device: str | None = None
     """cpu, cuda or auto; what suits the task if not given."""
+    fused: bool | None = None
+    """On a GPU, few large kernels (True) or many small ones (False); as the task has it if not given."""
     data: Path | None = None
     """Folder of imported recordings, for tasks that do not bring their own clips."""
     out: Path | None = None
@@ -53,6 +55,8 @@ class Bench:
         task = self.named or self.task or "starter"
         config = preset(task, self.method).in_the_end()  # when most is asked for
         config = replace(config, device=self.device or config.device, data=str(self.data) if self.data else None)
+        if self.fused is not None:
+            config = replace(config, ppo=replace(config.ppo, fused=self.fused))
         counts = self.worlds or (config.num_envs,)
         results = [measure(replace(config, num_envs=count), self.seconds) for count in counts]
         found: dict[str, Any] = {"runs": results, "graph_seconds": graph_seconds(task, config.data)}
@@ -71,7 +75,8 @@ class Bench:
 
 def _show(result: dict[str, Any]) -> None:
     rates, shares = result["samples_per_second"], result["training_share"]
-    print(f"{result['task']}, {result['method']}: {result['num_envs']} worlds on {result['device']}")
+    print(f"{result['task']}, {result['method']}: {result['num_envs']} worlds on {result['device']}", end="")
+    print(", fused kernels" if result["fused"] else "")
     for name, rate in rates.items():
         print(f"  {name:<12} {rate:>10,.0f} samples/s   (median {result['median'][name]:,.0f})")
     print(f"  physics      {result['physics_steps_per_second']:>10,.0f} steps/s")
@@ -129,6 +134,7 @@ def measure(config: RunConfig, seconds: float, repeats: int = 5) -> dict[str, An
         "task": config.task,
         "method": config.method,
         "num_envs": env.num_envs,
+        "fused": on_gpu and config.ppo.fused,
         "device": torch.cuda.get_device_name(env.device) if on_gpu else f"{os.cpu_count()} CPU cores",
         "repeats": repeats,
         "samples_per_second": best,

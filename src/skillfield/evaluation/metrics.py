@@ -185,7 +185,7 @@ class Judge:
         times: how often there are so many trials at a time.
         """
         first = torch.zeros(1, dtype=torch.long, device=self._motion.device)
-        size = _COPIES * sum(column.nbytes for column in vars(starts_at(self._motion, first, first)).values())
+        size = _COPIES * sum(column.nbytes for column in starts_at(self._motion, first, first).columns())
         memory = device_memory(self._motion.device)
         if count * times * size > memory:
             possible = f"{memory / 2**30:.3g} GiB of memory are enough for about {memory / (times * size):,.0f}"
@@ -229,11 +229,11 @@ class Judge:
         plan = self._plan
         numbers = torch.tensor([plan.skills.index(name) for name in targets], device=self._motion.device)
         skill = numbers.repeat_interleave(len(parts[0].clip))
-        starts = Starts(*(torch.cat([vars(part)[name] for part in parts]) for name in vars(parts[0])))
+        starts = Starts(*(torch.cat(columns) for columns in zip(*(part.columns() for part in parts), strict=True)))
         outcome = []
         for chunk in _batches(len(skill), self._most, self._model):
             env = self._make_env(len(chunk))
-            some = Starts(*(column[chunk] for column in vars(starts).values()))
+            some = Starts(*(column[chunk] for column in starts.columns()))
             trials = run_trials(env, self._model, some, round(plan.seconds * POLICY_HZ))
             outcome.append(_verdict(trials, plan, skill[chunk]))
         return torch.cat(outcome)[: len(skill)]

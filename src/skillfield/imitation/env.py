@@ -4,7 +4,7 @@ Shape letters: E environments, A actions, n finished episodes.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import torch
@@ -350,7 +350,7 @@ class ImitationEnv:
         """Reward per step of each episode, as a share of the best possible, so that every reward asks for hard starts
         alike. An early failure counts the steps it never took as worth nothing; an episode of which no step could be
         compared, because a long gap follows its start, counts as followed: nothing can be learned there."""
-        best = len(vars(self.config.deepmimic)) if self.config.reward == "dm" else 1
+        best = len(fields(self.config.deepmimic)) if self.config.reward == "dm" else 1
         steps = self._scorable()
         return torch.where(steps > 0, self._return / (best * steps.clamp_min(1)), 1.0)
 

@@ -3,7 +3,7 @@
 Shape letters: E environments, K contact pairs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -55,8 +55,8 @@ def deepmimic_reward(
     away: where objects are out of reach, so that theirs is left out.  [E] bool
     """
     terms = {
-        term: torch.exp(-weight * tracking_error(term, state, reference, layout))
-        for term, weight in vars(weights).items()
+        field.name: torch.exp(-getattr(weights, field.name) * tracking_error(field.name, state, reference, layout))
+        for field in fields(weights)
     }
     if away is not None:
         terms["object_position"] = terms["object_position"].masked_fill(away, 0.0)

@@ -4,7 +4,7 @@ Pure functions of tensors. Leading axes broadcast, so the same code compares E s
 Shape letters: B key bodies, R rotational degrees of freedom, J joint degrees of freedom, O objects.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import torch
@@ -100,7 +100,8 @@ def tracking_exponent(
     away: where objects are out of reach, so that only the body is compared; bool.
     """
     total = torch.zeros((), device=state.qpos.device)
-    for term, weight in vars(weights).items():
+    for field in fields(weights):
+        term, weight = field.name, getattr(weights, field.name)
         if weight:
             error = weight * tracking_error(term, state, reference, layout)
             total = total + (error if away is None or term in _BODY_TERMS else error.masked_fill(away, 0.0))

@@ -4,7 +4,7 @@ The environment asks a `StartSampler` for starts and reports back how each went.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -26,26 +26,27 @@ class Starts:
     past_row: Tensor  # [n] the reference frame that the start state came from: what led there is its history
     away: Tensor  # [n] bool: the objects are out of reach, and the body alone is compared
 
+    def columns(self) -> list[Tensor]:
+        """All of the above, in this order."""
+        return [getattr(self, field.name) for field in fields(self)]
+
     def split(self, count: int) -> tuple["Starts", "Starts"]:
         """The first `count` of them, and the rest."""
-        columns = vars(self)
-        return (
-            Starts(**{name: value[:count] for name, value in columns.items()}),
-            Starts(**{name: value[count:] for name, value in columns.items()}),
-        )
+        columns = self.columns()
+        return Starts(*(column[:count] for column in columns)), Starts(*(column[count:] for column in columns))
 
     def rows(self, rows: Tensor) -> "Starts":
         """Some of them, in any order, with repetitions."""
-        return Starts(**{name: value[rows] for name, value in vars(self).items()})
+        return Starts(*(column[rows] for column in self.columns()))
 
     def copy_(self, other: "Starts") -> None:
         """Become as many others."""
-        for name, value in vars(self).items():
-            value.copy_(getattr(other, name))
+        for own, given in zip(self.columns(), other.columns(), strict=True):
+            own.copy_(given)
 
     def joined(self, other: "Starts") -> "Starts":
         """These, then the others."""
-        return Starts(**{name: torch.cat((value, getattr(other, name))) for name, value in vars(self).items()})
+        return Starts(*(torch.cat(both) for both in zip(self.columns(), other.columns(), strict=True)))
 
 
 class StartSampler(ABC):

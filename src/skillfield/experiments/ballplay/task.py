@@ -70,6 +70,7 @@ def ballplay() -> Task:
         augmentation=Augmentation(velocity=0.1),
         encoder=EncoderConfig(channels=(64, 32, 16), stride=3, horizons=(1, 8, 16, 32), noise=0.01, drift=0.01),
         ppo=PPOConfig(
+            fused=True,
             horizon=16,
             minibatch=16384,
             epochs=4,
