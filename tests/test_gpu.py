@@ -187,6 +187,45 @@ def test_shapes_touch_alike() -> None:
     assert np.count_nonzero(met > 20) == len(pairs)
 
 
+PENDULUM = """
+<mujoco><option timestep="0.01" {option}><flag eulerdamp="disable"/></option>
+  <worldbody><body {body}><joint name="pivot" axis="0 1 0" {joint}/>
+    <geom type="capsule" size=".05" fromto="0 0 0 1 0 0"/><site name="tip" pos="1 0 0"/></body>
+    <site name="wall" pos="0 0 1"/></worldbody>
+  {rest}</mujoco>"""
+SPRING = '<tendon><spatial stiffness="50"><site site="wall"/><site site="tip"/></spatial></tendon>'
+
+
+@pytest.mark.parametrize(
+    "force",
+    [
+        {},
+        {"joint": 'stiffness="20"'},
+        {"joint": 'damping="5"'},
+        {"body": 'gravcomp="0.8"'},
+        {"option": 'density="500"'},
+        {"option": 'viscosity="20"'},
+        {"rest": SPRING},
+        {"rest": '<actuator><position joint="pivot" kp="10" damping="5"/></actuator>'},
+    ],
+    ids=lambda force: " ".join(force.values()) or "none",
+)
+def test_passive_forces_are_left_out_only_where_there_are_none(force: dict[str, str]) -> None:
+    """Springs, dampers, compensated gravity, air: a pendulum that has one of them swings as in MuJoCo."""
+    empty = dict.fromkeys(("option", "body", "joint", "rest"), "")
+    model = mujoco.MjModel.from_xml_string(PENDULUM.format_map(empty | force))
+    left_out = bool(for_warp(model).opt.disableflags & mujoco.mjtDisableBit.mjDSBL_DAMPER.value)
+    assert left_out == (not force)
+    data = mujoco.MjData(model)
+    with wp.ScopedDevice("cpu"):
+        warp_model, warp_data = put_model(for_warp(model), "pendulum"), mjw.make_data(for_warp(model))
+        for _ in range(30):
+            mujoco.mj_step(model, data)
+            mjw.step(warp_model, warp_data)
+    assert abs(data.qvel[0]) > 0.1
+    assert abs(warp_data.qvel.numpy()[0, 0] - data.qvel[0]) < 1e-4
+
+
 def test_engines_exchange_snapshots(hand_character: Character) -> None:
     """What one engine wrote down, the other goes on from, either way."""
     one, other = both(hand_character, 3)

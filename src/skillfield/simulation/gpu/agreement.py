@@ -12,6 +12,10 @@ from skillfield.errors import CharacterError
 __all__ = ["for_warp", "put_model"]
 
 _PLANE, _CAPSULE = mujoco.mjtGeom.mjGEOM_PLANE.value, mujoco.mjtGeom.mjGEOM_CAPSULE.value
+_PASSIVE = (
+    *("jnt_stiffness", "jnt_stiffnesspoly", "dof_damping", "dof_dampingpoly"),
+    *("actuator_damping", "actuator_dampingpoly"),
+)
 _UPRIGHT = wp.constant(1e-5)  # a capsule that stands straighter has no direction on the plane
 
 wp.set_module_options({"enable_backward": False})
@@ -54,7 +58,16 @@ def for_warp(model: mujoco.MjModel) -> mujoco.MjModel:
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_NATIVECCD.value
     # Contacts are read by kernels of our own.
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_SENSOR.value
+    if not _passive_forces(model):  # Warp would compute their zeros, gravity compensation above all
+        model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_SPRING.value | mujoco.mjtDisableBit.mjDSBL_DAMPER.value
     return model
+
+
+def _passive_forces(model: mujoco.MjModel) -> bool:
+    """Whether anything but drives, contacts and limits could push it."""
+    counts = (model.ngravcomp, model.ntendon, model.nflex, model.nplugin, model.flg_adhesion)
+    medium = (model.opt.density, model.opt.viscosity)
+    return any(counts) or any(medium) or any(getattr(model, name).any() for name in _PASSIVE)
 
 
 def put_model(model: mujoco.MjModel, name: str) -> mjw.Model:
