@@ -37,6 +37,21 @@ def other_bones(table: Tensor) -> Tensor:
     return table
 
 
+def lost_frame(table: Tensor) -> Tensor:
+    """One frame whose body positions were never written."""
+    table = table.clone()
+    table[5, 165:324] = 0.0
+    return table
+
+
+def lost_joint(table: Tensor) -> Tensor:
+    """One frame in which a body lies in the one before it; a missing frame comes earlier."""
+    table = table.clone()
+    table[2] = 0.0
+    table[9, 165:324].unflatten(0, (53, 3))[22] = table[9, 165:324].unflatten(0, (53, 3))[21]
+    return table
+
+
 def odd_label(table: Tensor) -> Tensor:
     """A contact label that is none."""
     table = table.clone()
@@ -72,6 +87,8 @@ BAD_TABLES: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "a dictionary": (lambda table: {"motion": table}, "holds a dict"),
     "NaN": (nan_table, r"column 20 of frame 7 is not finite \(1 such"),
     "other bones": (other_bones, "another skeleton"),
+    "lost frame": (lost_frame, r"'.*' is 0\.000 m away .* in frame 5, in the character .* damaged frame \(1 such"),
+    "lost joint": (lost_joint, r"'.*' is 0\.\d+ m away .* in frame 9, in the character .* damaged frame \(1 such"),
     "odd label": (odd_label, "column 336 holds 7"),
     "all missing": (lambda table: table * 0, "0 of 24 frames are present"),
 }

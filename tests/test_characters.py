@@ -1,5 +1,7 @@
 """The hand and its drives: names and sizes, physics that bounces and does not explode."""
 
+from dataclasses import replace
+
 import mujoco
 import numpy as np
 import pytest
@@ -116,3 +118,20 @@ def test_the_stable_drive_is_the_implicit_step(timestep: float, mass: float) -> 
     after = velocity + timestep * acceleration
     force_at_the_end = kp * (target - (position + timestep * after)) - kd * after
     assert mass * (after - velocity) == pytest.approx(timestep * force_at_the_end)
+
+
+def test_two_balls_bounce_off_one_another(make_engine) -> None:
+    """A ball dropped onto another stays above it, or rolls off; it never falls through."""
+    balls = (BALL, replace(BALL, name="other", start=(1.0, 0.0)))
+    rows = (BodyRow("stone", "world", pos=(5.0, 0.0, 1.0), geoms=(GeomRow("sphere", (0.1,), 1.0),)),)
+    spec = build_spec("two balls", rows, balls, ContactRow())
+    character = Character.build(spec, root="stone", objects=("ball", "other"))
+    engine = make_engine(1, character)
+    qpos = torch.tensor(character.model.qpos0).float()[None]
+    qpos[0, :3], qpos[0, 7:10] = torch.tensor([0.0, 0.0, 0.12]), torch.tensor([0.0, 0.0, 0.6])
+    engine.reset(torch.tensor([0]), qpos, torch.zeros(1, character.model.nv))
+    nearest = 1.0
+    for _ in range(60):
+        engine.step(torch.zeros(1, 0))
+        nearest = min(nearest, float((engine.state.object_pos_w[0, 0] - engine.state.object_pos_w[0, 1]).norm()))
+    assert 0.15 < nearest < 2 * BALL.radius

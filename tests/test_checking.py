@@ -10,13 +10,29 @@ import tyro
 
 from skillfield.characters import Character, hand
 from skillfield.characters.hand import BALL, GRIP_OPEN, PALM_TO_BALL
-from skillfield.cli.data import DataCheck
+from skillfield.cli.data import DataCheck, DataShow
 from skillfield.clips import Clip, save_clip
 from skillfield.clips.checking import Finding, check_clip, joint_steps
-from skillfield.errors import ClipError
+from skillfield.errors import CharacterError, ClipError
+from skillfield.reference import ReferenceMotion
 from skillfield.reference.checking import check_against_character
 
 FRAMES = 30
+
+CUP = """
+<mujoco model="cup">
+  <option timestep="0.008333333333333333"/>
+  <worldbody>
+    <geom name="floor" type="plane" size="0 0 1"/>
+    <body name="fist" pos="0 0 1"><freejoint/><geom size="0.05"/></body>
+    <body name="cup" pos="1 0 1">
+      <freejoint/>
+      <geom size="0.01"/>
+      <body name="handle" pos="-0.2 0 0"><geom size="0.03"/></body>
+    </body>
+  </worldbody>
+</mujoco>
+"""
 
 
 @pytest.fixture(scope="module")
@@ -212,3 +228,63 @@ def test_the_command_names_a_path_that_is_not_there(tmp_path: Path) -> None:
         DataCheck(tmp_path / "nowhere").run()
     with pytest.raises(ClipError, match=r"no \.npz clips"):
         DataCheck(tmp_path).run()
+
+
+@pytest.mark.parametrize("holes", [False, True], ids=["short", "every second frame missing"])
+def test_what_the_policys_rate_leaves_is_counted(clip: Clip, character: Character, holes: bool) -> None:
+    """A clip that training would refuse after resampling is an error here as well."""
+    columns = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "contacts", "valid")
+    bad = replace(clip, fps=120.0)
+    if holes:
+        bad = replace(bad, valid=np.arange(FRAMES) % 2 == 1)
+    else:
+        bad = altered(bad, **{column: getattr(bad, column)[:2] for column in columns})
+    finding = only(check_against_character(bad, character))
+    assert (finding.severity, finding.where) == ("error", "whole clip")
+    assert "60 frames per second" in finding.what
+    with pytest.raises(ClipError, match="at least 2"):
+        ReferenceMotion([bad], character, ["hold"])
+
+
+def test_a_part_of_an_object_is_checked_with_it() -> None:
+    """A labelled touch of a handle is none far away, and a handle in the floor is found."""
+    cup = Character.from_mjcf(CUP, root="fist", objects=("cup",), hands=("fist",))
+    still = np.tile(np.array([1, 0, 0, 0], np.float32), (FRAMES, 1))
+    held = Clip(
+        name="sip",
+        skill="sip",
+        character="cup",
+        fps=60.0,
+        root_pos=np.tile(np.array([0, 0, 1], np.float32), (FRAMES, 1)),
+        root_quat=still,
+        joint_pos=np.zeros((FRAMES, 0), np.float32),
+        object_pos=np.tile(np.array([0.28, 0, 1], np.float32), (FRAMES, 1, 1)),
+        object_quat=still[:, None],
+        contacts=np.ones((FRAMES, 1), np.float32),
+        joint_names=(),
+        object_names=("cup",),
+    )
+    assert check_against_character(held, cup) == []
+    low = replace(held, object_pos=held.object_pos * np.array([1, 1, 0.01], np.float32), contacts=0 * held.contacts)
+    assert "at 'handle'" in only(check_against_character(low, cup)).how_bad
+
+
+@pytest.mark.parametrize("length", [0, 3])
+def test_a_clip_without_frames_cannot_be_shown(clip: Clip, tmp_path: Path, length: int) -> None:
+    """It is named by its file, and no picture is made."""
+    columns = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "contacts", "valid")
+    empty = altered(clip, **{column: getattr(clip, column)[:length] for column in columns})
+    save_clip(replace(empty, valid=np.zeros(length, bool)), tmp_path / "nothing.npz")
+    with pytest.raises(ClipError, match=r"nothing\.npz: no frame is present"):
+        DataShow(tmp_path, out=tmp_path / "out").run()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_clip_that_cannot_be_drawn_is_named_by_its_file(clip: Clip, tmp_path: Path) -> None:
+    """Clips of one folder may share a name."""
+    save_clip(replace(clip, character="horse"), tmp_path / "a.npz")
+    with pytest.raises(CharacterError, match=r"a\.npz: unknown character 'horse'"):
+        DataShow(tmp_path, out=tmp_path / "out").run()
+    save_clip(replace(clip, joint_names=("thumb", "toe")), tmp_path / "a.npz")
+    with pytest.raises(ClipError, match=r"a\.npz: clip 'carry': joint_pos"):
+        DataShow(tmp_path, out=tmp_path / "out").run()

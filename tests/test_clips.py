@@ -258,6 +258,20 @@ def test_a_bad_shape_on_disk_names_the_file(stored: Path) -> None:
     assert str(stored) in str(caught.value)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.longdouble])
+def test_numbers_that_do_not_fit_are_refused(stored: Path, clip: Clip, dtype: type) -> None:
+    """A number beyond float32 would become infinite; NaN and infinity themselves are left to the checks."""
+    column: np.ndarray = clip.root_pos.astype(dtype)
+    column[0, 1] = np.nan
+    rewrite(stored, {"root_pos": column})
+    assert np.isnan(load_clip(stored).root_pos[0, 1])
+    column[2, 0] = 1e300
+    rewrite(stored, {"root_pos": column})
+    with pytest.raises(ClipError, match=r"column 'root_pos' holds numbers beyond 3e\+38") as caught:
+        load_clip(stored)
+    assert str(stored) in str(caught.value)
+
+
 def test_a_folder_loads_in_the_order_of_its_names(clip: Clip, tmp_path: Path) -> None:
     """Clips of a folder come sorted by file name; other files are left alone."""
     for name in ("b", "a", "c"):
@@ -339,9 +353,10 @@ def test_a_folder_with_something_in_it_is_left_alone(clip: Clip, stored: Path) -
 
 
 def test_clips_that_cannot_share_a_folder_are_refused(clip: Clip, tmp_path: Path) -> None:
-    """Two of one name, or a name that leads elsewhere."""
+    """Two of one name, or a name that leads elsewhere, is empty, holds a NUL or is longer than a file's may be."""
     with pytest.raises(ClipError, match=r"several clips are called \['sway'\]"):
         save_clips([clip, clip], tmp_path / "new")
-    with pytest.raises(ClipError, match=r"cannot be files"):
-        save_clips([replace(clip, name="../elsewhere")], tmp_path / "new")
+    for name in ("../elsewhere", "", "a\0b", 300 * "a", 100 * "語"):
+        with pytest.raises(ClipError, match=r"cannot be files"):
+            save_clips([replace(clip, name=name)], tmp_path / "new")
     assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,6 @@
 """Degrading: noise of the asked size and nowhere else, frames that are gone for good, and the same again next time."""
 
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,6 +73,17 @@ def test_a_seed_does_the_same_to_a_clip_in_any_company(make_clip: MakeClip) -> N
     assert not np.array_equal(ball("a", 0), ball("b", 0))
 
 
+def test_each_effect_draws_for_itself(make_clip: MakeClip) -> None:
+    """Noise takes away no other frames, and gaps change no noise; alone each is what it has always been."""
+    clip = make_clip(60)
+    noisy, holed = degrade(clip, Degradation(noise_mm=10.0)), degrade(clip, Degradation(missing=0.2, gap=3))
+    both = degrade(clip, Degradation(noise_mm=10.0, missing=0.2, gap=3))
+    np.testing.assert_array_equal(both.valid, holed.valid)
+    np.testing.assert_array_equal(both.object_pos[both.valid], noisy.object_pos[both.valid])
+    drawn = np.random.default_rng([0, zlib.crc32(b"sway")]).uniform(-0.01, 0.01, clip.object_pos.shape)
+    np.testing.assert_array_equal(noisy.object_pos, clip.object_pos + drawn.astype(np.float32))
+
+
 def test_a_degraded_clip_can_be_trained_on(make_clip: MakeClip, hand_character: Character) -> None:
     """Its gaps are bridged, and no episode starts in them."""
     holed = degrade(make_clip(60), Degradation(noise_mm=30.0, missing=0.2, gap=3))
@@ -85,6 +97,7 @@ def test_a_degraded_clip_can_be_trained_on(make_clip: MakeClip, hand_character: 
     [
         ({"noise_mm": -1.0}, "noise_mm is -1"),
         ({"noise_mm": float("nan")}, "noise_mm is nan"),
+        ({"noise_mm": 1e300}, "noise_mm is 1e\\+300"),
         ({"missing": 1.0}, "missing is 1"),
         ({"missing": 0.1, "gap": 0}, "gap is 0"),
         ({"noise_mm": 1.0, "seed": -1}, "seed is -1"),
@@ -114,7 +127,8 @@ def test_less_than_one_gap_is_refused(make_clip: MakeClip, tmp_path: Path, capsy
     out = tmp_path / "out"
     arguments = ["data", "degrade", str(tmp_path / "clips"), "--out", str(out), "--missing", "0.5", "--gap", "1000"]
     assert main(arguments) == 2
-    assert "clip 'sway': 50% of 40 frames is less than one gap of 1000" in capsys.readouterr().err
+    message = "a.npz: clip 'sway': 50% of 40 frames is less than one gap of 1000"
+    assert message in capsys.readouterr().err  # the file's name, which need not be the clip's
     assert not out.exists()
 
 

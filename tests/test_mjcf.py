@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from skillfield.characters import Character
-from skillfield.errors import CharacterError
+from skillfield.characters import Character, character
+from skillfield.errors import CharacterError, SkillfieldNote
 
 MUJOCO_MODEL = Path(mujoco.__file__).parent / "testdata" / "model.xml"
 
@@ -58,9 +58,23 @@ def test_a_policy_step_lasts_a_sixtieth_of_a_second_in_any_model(walker_xml: str
 @pytest.mark.parametrize(("timestep", "substeps"), [(0.002, 8), (0.005, 3), (0.1, 1)])
 def test_a_time_step_moves_to_the_nearest_that_fits_the_policy(walker_xml: str, timestep: float, substeps: int) -> None:
     """Without a whole number of physics steps per action, the character's clock would drift from the reference's."""
-    character = Character.from_mjcf(walker_xml.replace("0.008333333333333333", repr(timestep)))
+    with pytest.warns(SkillfieldNote, match=f"time step {timestep:g} s .* simulated at 1/{60 * substeps} s"):
+        character = Character.from_mjcf(walker_xml.replace("0.008333333333333333", repr(timestep)))
     assert character.substeps == substeps
     assert character.model.opt.timestep * substeps == pytest.approx(1 / 60)
+
+
+def test_a_time_step_that_hardly_moves_is_no_news(walker_xml: str, recwarn: pytest.WarningsRecorder) -> None:
+    """Rounded to four digits it is still what was asked for."""
+    assert Character.from_mjcf(walker_xml.replace("0.008333333333333333", "0.008333")).substeps == 2
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("timestep", ["0", "-1", "nan", "1e-300"])
+def test_a_time_step_that_is_none_is_refused(walker_xml: str, timestep: str) -> None:
+    """No clock can run on it."""
+    with pytest.raises(CharacterError, match="timestep"):
+        Character.from_mjcf(walker_xml.replace("0.008333333333333333", timestep))
 
 
 def test_a_spec_whose_time_step_does_not_fit_is_refused(walker_xml: str) -> None:
@@ -139,3 +153,59 @@ def test_nameless_parts_are_a_character_error(walker_xml: str, strip: dict[str, 
         walker_xml = walker_xml.replace(named, nameless)
     with pytest.raises(CharacterError, match="name"):
         Character.from_mjcf(walker_xml).action_map()
+
+
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        ({"hands": ("box",)}, "hand 'box' is neither its root 'torso' nor below it"),
+        ({"root": "box"}, "object 'box' and root 'box' share bodies"),
+        ({"root": "world"}, "its root cannot be the world"),
+        ({"objects": ("box", "box")}, r"objects name \['box'\] more than once"),
+        ({"force_bodies": ("palm", "arm", "palm")}, r"force_bodies name \['palm'\] more than once"),
+    ],
+    ids=["hand of another tree", "root is an object", "root is the world", "object twice", "force twice"],
+)
+def test_roles_that_contradict_one_another_are_refused(walker_xml: str, roles: dict[str, Any], message: str) -> None:
+    """A body is a part of the character or of an object, and has each role once."""
+    with pytest.raises(CharacterError, match=message):
+        Character.from_mjcf(walker_xml, **{"objects": ("box",), **roles})
+
+
+def test_a_model_may_have_sensors_of_its_own(walker_xml: str) -> None:
+    """Even under the names that ours would have."""
+    own = '</actuator><sensor><framepos name="force palm" objtype="body" objname="palm"/></sensor>'
+    character = Character.from_mjcf(walker_xml.replace("</actuator>", own), force_bodies=("palm",))
+    assert character.model.nsensor == 2
+    assert character.force_sensors == (4,)  # behind three numbers of theirs and a count of ours
+
+
+def test_a_spec_can_be_built_again(walker_xml: str) -> None:
+    """Building leaves a spec as it was."""
+    spec = mujoco.MjSpec.from_string(walker_xml)
+    first, second = (Character.build(spec, root="torso", objects=("box",), hands=("palm",)) for _ in range(2))
+    assert first.model.nsensor == second.model.nsensor > 0
+    assert len(spec.sensors) == 0
+
+
+def test_a_drive_with_a_delay_is_refused(walker_xml: str) -> None:
+    """Its memory of past commands would outlive a reset."""
+    late = walker_xml.replace('joint="elbow" kp="5"', 'joint="elbow" kp="5" nsample="4" delay="0.02"')
+    with pytest.raises(CharacterError, match="has a delay"):
+        Character.from_mjcf(late)
+
+
+def test_a_drive_with_several_targets_is_refused(walker_xml: str) -> None:
+    """One action, one target."""
+    several = walker_xml.replace('<position name="elbow" joint="elbow" kp="5"/>', '<pid name="elbow" joint="elbow"/>')
+    with pytest.raises(CharacterError, match="several targets"):
+        Character.from_mjcf(several)
+
+
+@pytest.mark.parametrize("name", ["hand", "humanoid", "humanoid_fused"])
+def test_built_in_characters_keep_their_flags(name: str) -> None:
+    """What any model needs they have always had."""
+    bits = mujoco.mjtDisableBit
+    wanted = bits.mjDSBL_EULERDAMP.value | bits.mjDSBL_AUTORESET.value | bits.mjDSBL_ISLAND.value
+    options = character(name).model.opt
+    assert (options.disableflags, options.enableflags) == (wanted, 0)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from skillfield.clips.repair import limit_turning
+from skillfield.errors import ClipError
 from skillfield.rotations import (
     quat_from_rotvec,
     rotvec_between,
@@ -38,3 +39,12 @@ def test_a_clip_that_is_all_flip_ends_all_the_same() -> None:
     spike = quat_from_rotvec(torch.tensor([[[0.0, 0.0, 0.0]], [[3.0, 0.0, 0.0]], [[0.2, 0.0, 0.0]]]).double())
     smooth, _ = limit_turning(spike, torch.arange(3).double() / 60, 20.0)
     torch.testing.assert_close(rotvec_from_quat(smooth)[1, 0], torch.tensor([0.1, 0.0, 0.0]).double())
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_turn_that_is_no_number_is_refused(value: float) -> None:
+    """No window could ever join it with its neighbours."""
+    quat = quat_from_rotvec(torch.zeros(9, 2, 3).double())
+    quat[4, 1, 2] = value
+    with pytest.raises(ClipError, match="joint 1 in frame 4 is not finite"):
+        limit_turning(quat, torch.arange(9).double() / 60, 20.0)

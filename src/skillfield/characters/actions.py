@@ -9,6 +9,7 @@ import mujoco
 import torch
 from torch import Tensor
 
+from skillfield.characters.drives import holding_places, seeks_place
 from skillfield.errors import CharacterError, unknown_name
 
 __all__ = ["Action", "ActionMap", "default_actions"]
@@ -16,7 +17,7 @@ __all__ = ["Action", "ActionMap", "default_actions"]
 
 @dataclass(frozen=True)
 class Action:
-    """One number of the policy: `target = neutral + scale · action`, from the present position if `relative`."""
+    """One number of the policy: `target = neutral + scale · action`, from the drive's present place if `relative`."""
 
     name: str
     actuators: tuple[str, ...]
@@ -60,18 +61,21 @@ class ActionMap:
             return torch.tensor(values, dtype=torch.float32, device=device)
 
         self.num_actions = len(actions)
-        self._action = torch.tensor([index for index, _ in rows], device=device)  # [U]
+        self._action = torch.tensor([index for index, _ in rows], dtype=torch.long, device=device)  # [U]
         self._scale = column([action.scale for _, action in rows])
-        self._neutral = column([action.neutral for _, action in rows])
+        factor, offset = holding_places(model)
+        self._neutral = column([action.neutral + action.relative * offset[i] for i, (_, action) in enumerate(rows)])
         self._low = column([action.low for _, action in rows])
         self._high = column([action.high for _, action in rows])
         self._relative = column([float(action.relative) for _, action in rows])
-        self._qpos = torch.tensor([_qpos_address(model, i, rows[i][1]) for i in range(model.nu)], device=device)
+        self._reach = self._relative * column((factor * model.actuator_gear[:, 0]).tolist())
+        addresses = [_qpos_address(model, i, action) for i, (_, action) in enumerate(rows)]
+        self._qpos = torch.tensor(addresses, dtype=torch.long, device=device)
 
     def targets(self, actions: Tensor, qpos: Tensor) -> Tensor:
         """Targets of the drives for actions [E, A] taken in positions [E, Q].  [E, U]"""
         asked = self._neutral + self._scale * actions.clamp(-1.0, 1.0)[:, self._action]
-        return (asked + self._relative * qpos[:, self._qpos]).clamp(self._low, self._high)
+        return (asked + self._reach * qpos[:, self._qpos]).clamp(self._low, self._high)
 
     def actions(self, targets: Tensor) -> Tensor:
         """The actions that ask for these targets [E, U], as well as actions can; relative ones stay zero.  [E, A]"""
@@ -93,4 +97,8 @@ def _qpos_address(model: mujoco.MjModel, actuator: int, action: Action) -> int:
     )
     if action.relative and not scalar:
         raise CharacterError(f"action '{action.name}' is relative, but its actuator drives no slide or hinge joint")
+    if action.relative and not seeks_place(model)[actuator]:
+        raise CharacterError(
+            f"action '{action.name}' is relative, but its actuator seeks no place: it is no position drive"
+        )
     return int(model.jnt_qposadr[joint_id]) if scalar else 0

@@ -3,6 +3,7 @@
 Shape letters: Q position coordinates, D degrees of freedom, J joint columns of a clip, O objects.
 """
 
+import math
 from typing import Literal
 
 import mujoco
@@ -29,14 +30,19 @@ _SLIDE, _HINGE = mujoco.mjtJoint.mjJNT_SLIDE.value, mujoco.mjtJoint.mjJNT_HINGE.
 
 
 def root_kind(model: mujoco.MjModel, root: int) -> RootKind:
-    """How the root moves: a free joint, a gantry (slides x, y, z, then hinges in x, y, z order), or not of its own."""
+    """How the root moves: a free joint, a gantry (slides x, y, z, then hinges in x, y, z order), or not of its own.
+
+    A gantry's axes are the world's and its hinges go through the body's origin; what hangs on anything that turns or
+    moves, is turned itself, or has its hinges elsewhere is fixed: its joints are joint columns.
+    """
     joints = _joints_of(model, root)
     types = [model.jnt_type[j] for j in joints]
     if types == [_FREE]:
         return "free"
     if types[:3] == [_SLIDE] * 3 and all(kind == _HINGE for kind in types[3:]):
         slides, hinges = [_axis(model, j) for j in joints[:3]], [_axis(model, j) for j in joints[3:]]
-        if slides == [0, 1, 2] and None not in hinges and hinges == sorted(set(hinges)):  # type: ignore[type-var]
+        in_order = None not in hinges and hinges == sorted(set(hinges))  # type: ignore[type-var]
+        if slides == [0, 1, 2] and in_order and _hangs_straight(model, root):
             return "gantry"
     return "fixed"
 
@@ -88,6 +94,12 @@ class Layout:
         first = int(model.jnt_qposadr[root_joints[0]]) if root_joints else 0
         self._root_q = index(range(first, first + (7 if self._kind == "free" else len(root_joints))))
         self._hinge_axes = [_axis(model, j) for j in root_joints[3:]] if self._kind == "gantry" else []
+        self._gantry_zero = torch.zeros(len(self._root_q), dtype=torch.float64, device=device)
+        if self._kind == "gantry":  # its coordinates where a clip's root is at the origin and not turned
+            refs = model.qpos0[first : first + len(root_joints)]
+            shift = np.pad(_body_origin(model, root), (0, len(root_joints) - 3))
+            self._gantry_zero = torch.tensor(refs - shift, dtype=torch.float64, device=device)
+        self._gantry_moved = bool(self._gantry_zero.any())
 
         self._joint_q: list[tuple[Tensor, bool]] = []
         self.ball_columns: list[int] = []
@@ -132,12 +144,16 @@ class Layout:
     def pack(
         self, root_pos: Tensor, root_quat: Tensor, joint_pos: Tensor, object_pos: Tensor, object_quat: Tensor
     ) -> Tensor:
-        """Positions of the whole scene from a clip's columns.  [..., Q]"""
+        """Positions of the whole scene from a clip's columns.  [..., Q]
+
+        Rows are frames of one motion: a gantry's hinges go on past ±π where the motion does.
+        """
         qpos = self._default.to(root_pos.dtype).expand(*root_pos.shape[:-1], -1).clone()
         if self._kind == "free":
             qpos[..., self._root_q] = torch.cat((root_pos, root_quat), dim=-1)
         elif self._kind == "gantry":
-            qpos[..., self._root_q] = torch.cat((root_pos, self._hinge_angles(root_quat)), dim=-1)
+            gantry = torch.cat((root_pos, _unwrapped(self._hinge_angles(root_quat))), dim=-1)
+            qpos[..., self._root_q] = gantry + self._gantry_zero.to(gantry.dtype) if self._gantry_moved else gantry
         column = 0
         for where, ball in self._joint_q:
             width = 3 if ball else 1
@@ -186,7 +202,10 @@ class Layout:
             return qpos[..., self._root_q[:2]], heading_cos_sin(qpos[..., self._root_q[3:]])
         one = torch.ones_like(qpos[..., :1])  # a tensor made of host numbers could not be recorded
         ahead = torch.cat((one, torch.zeros_like(one)), dim=-1)
-        return (torch.zeros_like(ahead) if self._kind == "fixed" else qpos[..., self._root_q[:2]]), ahead
+        if self._kind == "fixed":
+            return torch.zeros_like(ahead), ahead
+        place = qpos[..., self._root_q[:2]]
+        return place - self._gantry_zero[:2].to(place.dtype) if self._gantry_moved else place, ahead
 
     def alignment(self, qpos: Tensor, onto: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Turn, origin and target for `move_in_plane`: the roots of `qpos` go where those of `onto` stand and head."""
@@ -249,6 +268,39 @@ class Layout:
         if not self._hinge_axes:
             return quat[..., :0]
         return torch.stack([angles[axis] for axis in self._hinge_axes if axis is not None], dim=-1)
+
+
+def _unwrapped(angles: Tensor) -> Tensor:
+    """The same angles without jumps of 2π from one row to the next.  [T, h]; a single row stays as it is"""
+    if angles.dim() < 2:
+        return angles
+    turns = (angles.diff(dim=-2) / (2 * math.pi)).round().cumsum(dim=-2)
+    later = angles[..., 1:, :]
+    later = torch.where(turns == 0, later, later - 2 * math.pi * turns)
+    return torch.cat((angles[..., :1, :], later), dim=-2)
+
+
+def _hangs_straight(model: mujoco.MjModel, body: int) -> bool:
+    """Whether a body's own axes are the world's at rest, its hinges go through its origin, and it hangs on nothing
+    that moves."""
+    if model.jnt_pos[_joints_of(model, body)[3:]].any() or model.body_mocapid[model.body_rootid[body]] >= 0:
+        return False
+    while body:
+        if not np.allclose(np.abs(model.body_quat[body]), (1, 0, 0, 0), atol=1e-9):
+            return False
+        body = int(model.body_parentid[body])
+        if model.body_jntnum[body]:
+            return False
+    return True
+
+
+def _body_origin(model: mujoco.MjModel, body: int) -> np.ndarray:
+    """Where a body that hangs straight begins, in the world.  [3]"""
+    origin = np.zeros(3)
+    while body:
+        origin += model.body_pos[body]
+        body = int(model.body_parentid[body])
+    return origin
 
 
 def _joints_of(model: mujoco.MjModel, body: int) -> list[int]:

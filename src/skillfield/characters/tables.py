@@ -1,6 +1,7 @@
 """A character as tables of rows, and the one function that turns them into a MuJoCo spec."""
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
 import mujoco
@@ -79,7 +80,7 @@ class BodyRow:
 
 @dataclass(frozen=True)
 class ObjectRow:
-    """A free ball."""
+    """A free ball. It touches the floor, the character and other objects."""
 
     name: str
     radius: float
@@ -127,6 +128,8 @@ def build_spec(
             _add_geom(body, geom, contact, timestep, self_collision)
     for thing in objects:
         _add_object(spec, thing, contact, timestep)
+    for one, other in combinations(objects, 2):
+        _add_meeting(spec, one, other, timestep)
     for first, second in strangers:
         spec.add_exclude(bodyname1=first, bodyname2=second)
     return spec
@@ -264,6 +267,14 @@ def _add_object(spec: mujoco.MjSpec, row: ObjectRow, contact: ContactRow, timest
     pair = spec.add_pair(name=f"{row.name}-floor", geomname1=row.name, geomname2="floor", condim=3)
     pair.friction[:] = (row.friction[0], row.friction[0], row.friction[1], row.friction[2], row.friction[2])
     pair.solref[:2] = bounce_solref(row.restitution, timestep)
+
+
+def _add_meeting(spec: mujoco.MjSpec, one: ObjectRow, other: ObjectRow, timestep: float) -> None:
+    """Two objects touch: as rough as the rougher of them, as lively as the duller."""
+    pair = spec.add_pair(name=f"{one.name}-{other.name}", geomname1=one.name, geomname2=other.name, condim=3)
+    slide, spin, roll = (max(each) for each in zip(one.friction, other.friction, strict=True))
+    pair.friction[:] = (slide, slide, spin, roll, roll)
+    pair.solref[:2] = bounce_solref(min(one.restitution, other.restitution), timestep)
 
 
 def _quat_from_degrees(euler: Vector) -> np.ndarray:

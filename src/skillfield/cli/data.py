@@ -82,12 +82,18 @@ class DataShow:
         files = clip_files(named_clips(self.path))
         clips = [load_clip(file) for file in files]
         table_console().print(_summary_table(clips))
+        empty = [str(file) for file, clip in zip(files, clips, strict=True) if not clip.valid.any()]
+        if empty:
+            raise ClipError(f"{', '.join(empty)}: no frame is present, there is nothing to draw")
         models: dict[str, Character] = {}
         for file, clip in zip(files, clips, strict=True):
             name = self.character or clip.character
-            models[name] = models.get(name) or character(name)
             picture = self.out / f"{file.stem}.png"
-            write_filmstrip(clip, models[name], picture, self.frames)
+            try:
+                models[name] = models.get(name) or character(name)
+                write_filmstrip(clip, models[name], picture, self.frames)
+            except (CharacterError, ClipError) as problem:
+                raise type(problem)(f"{file}: {problem}") from None
             print(picture)
         return 0
 

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import tyro
 
-from skillfield.clips import load_clips, save_clips
+from skillfield.clips import Clip, clip_files, load_clip, save_clips
 from skillfield.clips.degrading import Degradation, degrade
+from skillfield.errors import ClipError
 from skillfield.experiments.recordings import named_clips
 
 __all__ = ["DataDegrade"]
@@ -25,9 +26,16 @@ class DataDegrade:
 
     def run(self) -> int:
         """Degrade everything, then write everything."""
-        clips = [degrade(clip, self.how) for clip in load_clips(named_clips(self.path))]
+        clips = [self._degraded(file) for file in clip_files(named_clips(self.path))]
         save_clips(clips, self.out)
         for clip in clips:
             print(f"{clip.name}: {int((~clip.valid).sum())} of {len(clip)} frames missing")
         print(f"{len(clips)} clip(s) in {self.out}")
         return 0
+
+    def _degraded(self, file: Path) -> Clip:
+        clip = load_clip(file)
+        try:
+            return degrade(clip, self.how)
+        except ClipError as problem:
+            raise ClipError(f"{file}: {problem}") from None

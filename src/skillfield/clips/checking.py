@@ -20,7 +20,8 @@ __all__ = ["Finding", "check_clip", "count_of", "joint_steps", "label_findings",
 _POSES = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat")
 
 _QUAT_TOLERANCE = 1e-3
-"""Far above float32 rounding, far below what a wrong quaternion order or a plain average of two would give."""
+"""Far above float32 rounding, far below what a plain average of two gives. A wrong order of the components has the
+right length and goes unseen."""
 
 _FPS_RANGE = (10.0, 480.0)
 """Slower than motion capture of any interaction, faster than any optical system in use."""

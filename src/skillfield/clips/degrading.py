@@ -15,6 +15,9 @@ from skillfield.errors import ClipError, ConfigError
 
 __all__ = ["Degradation", "degrade"]
 
+_MAX_MM = 1e6
+"""A kilometre: more is a mistake."""
+
 _POSES = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "contacts")
 
 
@@ -36,8 +39,8 @@ class Degradation:
     def __post_init__(self) -> None:
         for name in ("noise_mm", "mask_below_mm"):
             value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
-                raise ConfigError(f"{name} is {value}, it must be 0 or more")
+            if not 0 <= value <= _MAX_MM:
+                raise ConfigError(f"{name} is {value}, it must be 0 or more, and at most {_MAX_MM:g}")
         if not 0 <= self.missing < 1:
             raise ConfigError(f"missing is {self.missing}, it must be at least 0 and below 1")
         if self.gap < 1:
@@ -50,12 +53,11 @@ def degrade(clip: Clip, how: Degradation) -> Clip:
     """The clip made worse; what was done is told in its `corrections`. Missing frames hold NaN."""
     if not (how.noise_mm or how.missing or how.mask_below_mm):
         raise ConfigError("nothing to degrade: noise_mm, missing and mask_below_mm are all 0")
-    random = np.random.default_rng([how.seed, zlib.crc32(clip.name.encode())])
     told = []
     object_pos, valid = clip.object_pos.copy(), clip.valid.copy()
     if how.noise_mm:
         reach = how.noise_mm / 1000
-        object_pos += random.uniform(-reach, reach, object_pos.shape).astype(np.float32)
+        object_pos += _random(clip, how).uniform(-reach, reach, object_pos.shape).astype(np.float32)
         told.append(f"object positions moved at random by up to {how.noise_mm:g} mm along each axis")
     if how.mask_below_mm:
         low = valid & (object_pos[..., 2] < how.mask_below_mm / 1000).any(axis=1)
@@ -66,7 +68,7 @@ def degrade(clip: Clip, how: Degradation) -> Clip:
         if count == 0:
             share = f"{100 * how.missing:g}% of {len(clip)} frames"
             raise ClipError(f"clip '{clip.name}': {share} is less than one gap of {how.gap}")
-        gone = valid & _gaps(len(clip), count, how.gap, random)
+        gone = valid & _gaps(len(clip), count, how.gap, _random(clip, how))
         valid &= ~gone
         told.append(f"{int(gone.sum())} frames taken away in gaps of {how.gap}")
     if valid.sum() < 2 or not valid[:-1].any():
@@ -74,6 +76,11 @@ def degrade(clip: Clip, how: Degradation) -> Clip:
     worse = replace(clip, object_pos=object_pos, valid=valid)
     holed: dict[str, Any] = {name: _without(getattr(worse, name), ~valid) for name in _POSES}
     return replace(worse, corrections=(*clip.corrections, *(f"{text} (seed {how.seed})" for text in told)), **holed)
+
+
+def _random(clip: Clip, how: Degradation) -> np.random.Generator:
+    """A generator for one effect: each has its own, so that none changes what another draws."""
+    return np.random.default_rng([how.seed, zlib.crc32(clip.name.encode())])
 
 
 def _number_of_gaps(frames: int, share: float, gap: int) -> int:

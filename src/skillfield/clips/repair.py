@@ -6,6 +6,7 @@ Shape letters: T frames, J joints.
 import torch
 from torch import Tensor
 
+from skillfield.errors import ClipError
 from skillfield.rotations import quat_slerp, rotvec_between
 
 __all__ = ["limit_turning"]
@@ -22,6 +23,10 @@ def limit_turning(quat: Tensor, time: Tensor, max_speed: float) -> tuple[Tensor,
     time: of each frame, in seconds, rising.  [T]
     max_speed: rad/s
     """
+    bad = (~quat.isfinite()).any(dim=-1).nonzero()
+    if len(bad):
+        frame, joint = bad[0].tolist()
+        raise ClipError(f"the turn of joint {joint} in frame {frame} is not finite ({len(bad)} such turns)")
     quat, changed = quat.clone(), torch.zeros(quat.shape[:2], dtype=torch.bool)
     last = len(quat) - 1
     for joint in range(quat.shape[1]):

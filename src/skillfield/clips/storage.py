@@ -21,6 +21,9 @@ _ARRAYS = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "c
 _NAMES = ("joint_names", "object_names", "contact_names", "corrections")
 _TEXTS = ("name", "skill", "character", "source")
 
+_MAX_NAME = 200
+"""Bytes of a clip's name; file systems take 255, and what is being written has a longer name than what is there."""
+
 _NUMBERS, _BOOLEANS, _TEXT = ("fiu", "numbers"), ("b", "true or false"), ("U", "text")
 _HOLDS = dict.fromkeys((*_ARRAYS, "fps"), _NUMBERS) | {"valid": _BOOLEANS} | dict.fromkeys((*_NAMES, *_TEXTS), _TEXT)
 """What each column holds: NumPy's letters for it, and a word."""
@@ -55,15 +58,25 @@ def save_clips(clips: Sequence[Clip], folder: Path) -> None:
     twice = [name for name, count in Counter(clip.name for clip in clips).items() if count > 1]
     if twice:
         raise ClipError(f"{folder}: several clips are called {twice}")
-    odd = [clip.name for clip in clips if Path(clip.name).name != clip.name]
+    odd = [clip.name for clip in clips if not _may_be_a_file(clip.name)]
     if odd:
-        raise ClipError(f"{folder}: clips called {odd} cannot be files of a folder")
+        raise ClipError(f"{folder}: clips called {[_shortened(name) for name in odd]} cannot be files of a folder")
     try:
         with atomic_directory(folder) as temporary:
             for clip in clips:
                 save_clip(clip, temporary / f"{clip.name}.npz")
     except OSError as problem:
         raise ClipError(f"{folder}: cannot be written: {problem.strerror or problem}") from None
+
+
+def _may_be_a_file(name: str) -> bool:
+    """Whether a clip's name is that of a file: a single part of a path, not too long, without a NUL."""
+    fits = len(name.encode(errors="surrogatepass")) <= _MAX_NAME
+    return bool(name) and fits and "\0" not in name and Path(name).name == name
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= 40 else f"{name[:40]}…"
 
 
 def load_clip(path: Path) -> Clip:
@@ -94,7 +107,7 @@ def load_clip(path: Path) -> Clip:
     try:
         _check_kinds(columns)
         fields: dict[str, Any] = {
-            **{array: columns[array].astype(np.float32) for array in _ARRAYS},
+            **{array: _as_float32(array, columns[array]) for array in _ARRAYS},
             **{names: tuple(str(name) for name in columns[names]) for names in _NAMES},
             **{text: str(columns[text]) for text in _TEXTS},
             "valid": columns["valid"],
@@ -103,6 +116,15 @@ def load_clip(path: Path) -> Clip:
         return Clip(**fields)
     except (ClipError, TypeError, ValueError) as problem:  # the last two: one value for many
         raise ClipError(f"{path}: {problem}") from None
+
+
+def _as_float32(name: str, column: NDArray[Any]) -> NDArray[np.float32]:
+    """The numbers of a column, or an error where they are too large."""
+    with np.errstate(over="ignore"):
+        numbers = column.astype(np.float32)
+    if (np.isfinite(column) & ~np.isfinite(numbers)).any():
+        raise ClipError(f"column '{name}' holds numbers beyond {np.finfo(np.float32).max:.0e}")
+    return numbers
 
 
 def _check_kinds(columns: dict[str, NDArray[Any]]) -> None:

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillfield.characters import Character
+from skillfield.characters.physics import POLICY_HZ
 from skillfield.clips import CONTACT_PAIRS, Clip
 from skillfield.clips.checking import Finding, check_clip, count_of, usable_frames
 from skillfield.errors import ClipError, unknown_name
 from skillfield.reference.clearance import GeomPairs, floor_geoms, nearest, solid_geoms
+from skillfield.reference.interpolation import resample
 from skillfield.reference.motion import clip_positions
 
 __all__ = ["check_against_character"]
@@ -35,12 +37,31 @@ def check_against_character(clip: Clip, character: Character, skills: Sequence[s
     usable = usable_frames(clip)
     if not usable.any():
         return findings
+    findings += _resampled(clip, usable)
     try:
         qpos = clip_positions(replace(clip, valid=usable), character).numpy()
     except ClipError as problem:
         text = str(problem).removeprefix(f"clip '{clip.name}': ")
         return [*findings, Finding("error", f"does not fit character '{character.name}'", "whole clip", text)]
     return findings + _geometry(clip, character, qpos, np.flatnonzero(usable))
+
+
+def _resampled(clip: Clip, usable: NDArray[np.bool_]) -> list[Finding]:
+    """What the policy's frame rate leaves of a clip that has enough frames of its own."""
+    bare = replace(
+        clip,
+        valid=usable,
+        joint_names=(),
+        object_names=(),
+        contact_names=(),
+        **{name: getattr(clip, name)[:, :0] for name in ("joint_pos", "object_pos", "object_quat", "contacts")},
+    )
+    left = resample(bare, POLICY_HZ).valid
+    if usable.sum() < 2 or left.sum() >= 2:
+        return []
+    what = f"too little is left at the policy's {POLICY_HZ} frames per second"
+    how_bad = f"{count_of(left)} present, at least 2 needed; the clip has {clip.fps:g} per second"
+    return [Finding("error", what, "whole clip", how_bad)]
 
 
 def _geometry(clip: Clip, character: Character, qpos: NDArray[np.float64], frames: NDArray[np.int64]) -> list[Finding]:
@@ -53,7 +74,7 @@ def _geometry(clip: Clip, character: Character, qpos: NDArray[np.float64], frame
     own = solid_geoms(model, character.body_ids)
     findings = []
     for name, body in zip(character.object_names, character.object_ids, strict=True):
-        thing = solid_geoms(model, [body])
+        thing = solid_geoms(model, _with_parts(model, body))
         findings += _sunk(f"object '{name}' is below the floor", model, qpos, frames, floor, thing)
         findings += _sunk(f"object '{name}' is inside the character", model, qpos, frames, thing, own)
     findings += _sunk("the character is below the floor", model, qpos, frames, floor, own)
@@ -103,15 +124,22 @@ def _label_geoms(character: Character, pair: int) -> GeomPairs:
     pairs: GeomPairs = []
     for address in character.pair_sensors[pair]:
         sensor = int(np.flatnonzero(model.sensor_adr == address)[0])
-        body, other = int(model.sensor_objid[sensor]), int(model.sensor_refid[sensor])
-        group = [body]
-        if model.sensor_objtype[sensor] == mujoco.mjtObj.mjOBJ_XBODY.value:
-            group = [b for b in character.body_ids if _is_below(model, b, body)]
-        pairs += product(solid_geoms(model, group), solid_geoms(model, [other]))
+        pairs += product(
+            _group_geoms(model, model.sensor_objtype[sensor], int(model.sensor_objid[sensor])),
+            _group_geoms(model, model.sensor_reftype[sensor], int(model.sensor_refid[sensor])),
+        )
     return pairs
 
 
-def _is_below(model: mujoco.MjModel, body: int, ancestor: int) -> bool:
-    while body not in (0, ancestor):
-        body = int(model.body_parentid[body])
-    return body == ancestor
+def _group_geoms(model: mujoco.MjModel, kind: int, body: int) -> list[int]:
+    """Shapes of a body, or of a body with everything below it."""
+    return solid_geoms(model, _with_parts(model, body) if kind == mujoco.mjtObj.mjOBJ_XBODY.value else [body])
+
+
+def _with_parts(model: mujoco.MjModel, body: int) -> list[int]:
+    """A body and everything below it."""
+    parts = [body]
+    for below in range(body + 1, model.nbody):
+        if int(model.body_parentid[below]) in parts:
+            parts.append(below)
+    return parts

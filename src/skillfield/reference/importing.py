@@ -32,7 +32,8 @@ _GROUND_SHARE = 0.25
 """The part of a clip for which its lower foot may stay below the floor's level: steps and landings are not exact."""
 
 _MAX_BONE_ERROR = 0.01
-"""Metres by which a bone may be longer or shorter than the character's, on average; in the public files it is none."""
+"""Metres by which a bone may be longer or shorter than the character's; in the public files it is a thousandth of a
+millimetre. The shortest bone has twice as much, so one that has vanished is found."""
 
 _FEET = ("ankle", "toe")
 
@@ -108,15 +109,25 @@ def _skeleton(character: Character) -> Skeleton:
 
 
 def _check_bones(recording: Recording, skeleton: Skeleton) -> None:
-    """Refuse a capture of somebody else: bones of another length cannot be fitted."""
-    seen = skeleton.bone_lengths(recording.body_pos[recording.valid]).mean(dim=0)
-    wanted = skeleton.offsets[1:].norm(dim=-1)
+    """Refuse a capture of somebody else, and damaged frames: bones of another length cannot be fitted."""
+    lengths = skeleton.bone_lengths(recording.body_pos[recording.valid])
+    seen, wanted = lengths.median(dim=0).values, skeleton.offsets[1:].norm(dim=-1)
+    off = (lengths - wanted).abs()  # [T, B - 1]
     worst = int((seen - wanted).abs().argmax())
     if float((seen - wanted)[worst].abs()) > _MAX_BONE_ERROR:
-        raise ClipError(
-            f"{recording.path}: '{skeleton.names[worst + 1]}' is {float(seen[worst]):.3f} m away from the body it "
-            f"hangs on, in the character {float(wanted[worst]):.3f} m: this is another skeleton"
-        )
+        raise ClipError(_bone_told(recording, skeleton, worst, seen[worst]) + ": this is another skeleton")
+    bad = (off > _MAX_BONE_ERROR).any(dim=1).nonzero().squeeze(1)
+    if len(bad):
+        row = int(bad[0])
+        worst, frame = int(off[row].argmax()), int(recording.valid.nonzero()[row])
+        told = _bone_told(recording, skeleton, worst, lengths[row, worst], f" in frame {frame}")
+        raise ClipError(f"{told}: a damaged frame ({len(bad)} such frames); a row of zeros marks it missing")
+
+
+def _bone_told(recording: Recording, skeleton: Skeleton, bone: int, length: Tensor, when: str = "") -> str:
+    wanted = float(skeleton.offsets[bone + 1].norm())
+    found = f"'{skeleton.names[bone + 1]}' is {float(length):.3f} m away from the body it hangs on{when}"
+    return f"{recording.path}: {found}, in the character {wanted:.3f} m"
 
 
 def _clip(recording: Recording, character: Character, root_pos: Tensor, turn: Tensor) -> Clip:

@@ -18,6 +18,7 @@ __all__ = ["CpuEngine"]
 _VELOCITY_STAGE = mujoco.mjtStage.mjSTAGE_VEL.value  # body poses and velocities of the new state, not one substep old
 _KEEP_STATES = 32  # states remembered per world, for replaying a divergence
 _KEEP_RECORDS = 8
+_MAX_TARGET = 1e10  # further targets MuJoCo takes for zero
 
 
 class CpuEngine(Engine):
@@ -50,9 +51,12 @@ class CpuEngine(Engine):
 
     def reset(self, envs: Tensor, qpos: Tensor, qvel: Tensor) -> None:
         ids = envs.numpy()
-        self._qpos[ids], self._qvel[ids], self._warmstart[ids], self._act[ids] = qpos.numpy(), qvel.numpy(), 0.0, 0.0
+        self._qpos[ids], self._qvel[ids], self._warmstart[ids] = qpos.numpy(), qvel.numpy(), 0.0
         # Contact forces of the first observation are those of a character that holds still.
-        self._ctrl[ids] = self._drive_positions(qpos).numpy()
+        self._ctrl[ids], self._act[ids] = (
+            self._drive_positions(qpos).numpy(),
+            self._drive_positions.memory(qpos).numpy(),
+        )
         self._batch.forward(ids)
         self._past_length[ids] = 0
         self._diverged[ids] = False
@@ -80,7 +84,7 @@ class CpuEngine(Engine):
             self._pushed = False
         broken = ~(np.abs(self._qvel).max(axis=1) < MAX_SPEED)  # true for NaN as well
         broken[raised] = True
-        broken |= ~np.isfinite(self._ctrl).all(axis=1)  # MuJoCo would quietly take zero
+        broken |= ~(np.abs(self._ctrl) < _MAX_TARGET).all(axis=1)  # MuJoCo would quietly take zero
         self._diverged = broken
         if not broken.any():
             self.state = self._read()

@@ -80,10 +80,10 @@ class WarpEngine(Engine):
 
     def reset(self, envs: Tensor, qpos: Tensor, qvel: Tensor) -> None:
         self._qpos[envs], self._qvel[envs] = qpos, qvel
-        for memory in (self._warmstart, self._act, self._past.length, self.state.diverged):
+        for memory in (self._warmstart, self._past.length, self.state.diverged):
             memory[envs] = 0
         # Contact forces of the first observation are those of a character that holds still.
-        self._ctrl[envs] = self._drive_positions(qpos)
+        self._ctrl[envs], self._act[envs] = self._drive_positions(qpos), self._drive_positions.memory(qpos)
         self._refresher.choose(envs)
         self._refresh()
 
@@ -95,8 +95,9 @@ class WarpEngine(Engine):
         row = mask.unsqueeze(1)
         for memory, value in ((self._qpos, qpos), (self._qvel, qvel), (self._ctrl, self._drive_positions(qpos))):
             memory.copy_(torch.where(row, value, memory))
+        if self._act.shape[1]:
+            self._act.copy_(torch.where(row, self._drive_positions.memory(qpos), self._act))
         self._warmstart.masked_fill_(row, 0.0)
-        self._act.masked_fill_(row, 0.0)
         self._past.length.masked_fill_(mask, 0)
         self.state.diverged.masked_fill_(mask, False)
         self._refresher.choose_where(mask)

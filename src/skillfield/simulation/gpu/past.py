@@ -15,7 +15,7 @@ from skillfield.simulation.gpu.counting import Counter
 __all__ = ["Past"]
 
 _KEEP_RECORDS = 8
-_MAX_POSITION = wp.constant(1e10)  # where MuJoCo's own check of positions gives up
+_MAX_NUMBER = wp.constant(1e10)  # where MuJoCo's own check of positions and targets gives up
 
 wp.set_module_options({"enable_backward": False})
 
@@ -60,11 +60,12 @@ def _find_broken(
         if not (wp.abs(qvel[world, i]) < max_speed):  # true for NaN as well
             bad = True
     for i in range(qpos.shape[1]):
-        if not (wp.abs(qpos[world, i]) < _MAX_POSITION):
+        if not (wp.abs(qpos[world, i]) < _MAX_NUMBER):
             bad = True
     slot = clock[0] % past.shape[0]
     for i in range(past.shape[2]):
-        if not wp.isfinite(past[slot, world, i]):  # Warp would quietly make a unit quaternion out of NaN
+        # Warp would quietly make a unit quaternion out of NaN, and go on with a target that no drive can reach.
+        if not (wp.abs(past[slot, world, i]) < _MAX_NUMBER):
             bad = True
     broken[world] = bad
     if bad:

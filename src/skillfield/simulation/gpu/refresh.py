@@ -4,7 +4,7 @@ Which worlds are reset is known to the device only. Computing all of them would 
 after every step; so the chosen ones are gathered into a smaller set of worlds, as often as it takes, in a loop that
 the device runs by itself.
 
-Shape letters: E worlds, S slots, W numbers of a state (positions, velocities, targets).
+Shape letters: E worlds, S slots, W numbers of a state (positions, velocities, targets, drives' memory).
 """
 
 import mujoco
@@ -38,15 +38,17 @@ def _fill_slots(
     qpos: wp.array2d[float],
     qvel: wp.array2d[float],
     ctrl: wp.array2d[float],
+    act: wp.array2d[float],
     world_of: wp.array[int],
     slot_qpos: wp.array2d[float],
     slot_qvel: wp.array2d[float],
     slot_ctrl: wp.array2d[float],
+    slot_act: wp.array2d[float],
 ) -> None:
     """Lay the next of the chosen worlds into the slots; slots left over rest.  [S, W] threads"""
     slot, column = wp.tid()
     at = first[0] + slot
-    nq, nv = qpos.shape[1], qvel.shape[1]
+    nq, nv, nu = qpos.shape[1], qvel.shape[1], ctrl.shape[1]
     world = wp.int32(-1)
     if at < num_chosen[0]:
         world = chosen[at]
@@ -62,10 +64,15 @@ def _fill_slots(
             slot_qvel[slot, column - nq] = qvel[world, column - nq]
         else:
             slot_qvel[slot, column - nq] = 0.0
+    elif column < nq + nv + nu:
+        if world >= 0:
+            slot_ctrl[slot, column - nq - nv] = ctrl[world, column - nq - nv]
+        else:
+            slot_ctrl[slot, column - nq - nv] = 0.0
     elif world >= 0:
-        slot_ctrl[slot, column - nq - nv] = ctrl[world, column - nq - nv]
+        slot_act[slot, column - nq - nv - nu] = act[world, column - nq - nv - nu]
     else:
-        slot_ctrl[slot, column - nq - nv] = 0.0
+        slot_act[slot, column - nq - nv - nu] = 0.0
 
 
 @wp.kernel
@@ -136,11 +143,12 @@ class Refresher:
 
     def _pass(self) -> None:
         data, slots = self._data, self._slots
+        state = [data.qpos, data.qvel, data.ctrl, data.act]
         wp.launch(
             _fill_slots,
-            dim=(slots.nworld, sum(array.shape[1] for array in (data.qpos, data.qvel, data.ctrl))),
-            inputs=[self._chosen, self._num_chosen, self._first, self._rest, data.qpos, data.qvel, data.ctrl],
-            outputs=[self._world_of, slots.qpos, slots.qvel, slots.ctrl],
+            dim=(slots.nworld, sum(array.shape[1] for array in state)),
+            inputs=[self._chosen, self._num_chosen, self._first, self._rest, *state],
+            outputs=[self._world_of, slots.qpos, slots.qvel, slots.ctrl, slots.act],
         )
         self._forward()
         wp.launch(
