@@ -1,6 +1,5 @@
 """Methods: every row of the paper's tables is a value that reaches the run, trains, and can be resumed."""
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -12,17 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from figures import evaluation_of
-from skillfield.cli.experiment import table_markdown, write_table
 from skillfield.errors import ConfigError
-from skillfield.evaluation import Evaluation
 from skillfield.experiments.methods import METHODS, method
 from skillfield.experiments.published import PAIRS, PUBLISHED
 from skillfield.experiments.run import RunConfig, build_ppo, load_config, preset, save_config
-from skillfield.experiments.tables import EXPERIMENTS, experiment
+from skillfield.experiments.tables import EXPERIMENTS
 from skillfield.experiments.tasks import starter
 from skillfield.experiments.tasks import task as task_named
-from skillfield.files import write_json
 from skillfield.imitation import EnvConfig
 from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume, save_checkpoint
 from skillfield.learning.networks import ActorCritic
@@ -92,7 +87,7 @@ def test_the_tables_of_the_paper_have_their_rows() -> None:
     assert parts["sm+nsi"] == parts["dm+nsi"] == (True, False, False, False, "none")
     assert parts["sm+stg+stf"] == (False, True, True, False, "none")
     assert parts["sm+stg+stf+ats"] == (False, True, True, True, "none")
-    assert parts["full"] == parts["dm+full"] == parts["full-own"] == (False, True, True, True, "encoder")
+    assert parts["full"] == parts["dm+full"] == parts["paper"] == (False, True, True, True, "encoder")
     assert parts["sm+own"] == parts["sm"]
     assert {name for name, row in METHODS.items() if row.own} == {"full", "dm+full", "sm+own"}
     assert (parts["sm+t"][4], parts["sm+hs"][4]) == ("time", "stacked")
@@ -104,9 +99,9 @@ def test_the_tables_of_the_paper_have_their_rows() -> None:
 def test_a_method_without_states_of_its_own_starts_on_demonstrations_alone() -> None:
     """Whatever the task asks for; everything else is the same as with them."""
     chosen = task_named("ballplay")
-    chosen = replace(chosen, env=replace(chosen.env, p_carry=0.7, p_lost=0.3), stages=())
+    chosen = replace(chosen, env=replace(chosen.env, p_carry=0.7, p_lost=0.3), stages=(), own_stages=())
     chosen = replace(chosen, augmentation=replace(chosen.augmentation, p_away=0.1))
-    for plain, own in (("sm", "sm+own"), ("full-own", "full")):
+    for plain, own in (("sm", "sm+own"), ("paper", "full")):
         without, with_them = preset(chosen, plain), preset(chosen, own)
         assert (without.env.p_carry, without.env.p_lost, without.augmentation.p_away) == (0, 0, 0)
         assert (with_them.env.p_carry, with_them.env.p_lost, with_them.augmentation.p_away) == (0.7, 0.3, 0.1)
@@ -283,57 +278,3 @@ def test_published_figures_agree_with_their_own_averages() -> None:
                 assert mean == pytest.approx(row[metric], abs=digit), (name, metric)
             across = [row[f"transition_rate/{source}/{target}"] for source, target in PAIRS["ballplay"].values()]
             assert sum(across) / 4 == pytest.approx(row["paper_transition_rate"], abs=1e-3), name
-
-
-def test_a_table_sets_the_published_figures_beside_ours() -> None:
-    """Under each method that the paper has, in italics; single skills only where it gives them."""
-    skills = task_named("ballplay").skills
-    metrics = ("success_rate", "neighbourhood_rate", "normalised_reward")
-    row = {f"{metric}/{skill}": (0.5, 0.0) for metric in metrics for skill in skills}
-    row |= {f"transition_rate/{source}/{target}": (0.25, 0.0) for source, target in PAIRS["ballplay"].values()}
-    row |= dict.fromkeys((*metrics, "transition_rate"), (0.5, 0.01)) | {"paper_transition_rate": (0.25, 0.02)}
-    figures, runs = {"full": row, "sm+ats": row}, {"full": 3, "sm+ats": 1}
-    table = table_markdown(experiment("ablation"), figures, runs, (), PUBLISHED["ballplay"], PAIRS["ballplay"])
-    lines = table.splitlines()
-    assert lines[0].endswith(
-        "| TSR<br>DL→DR / DF→DR / DF→Shot / Layup→DF | SR | TSR, the paper's 4 pairs | TSR, all pairs | εNSR | NR |"
-    )
-    assert lines[2].startswith("| full | 3 | 50.0 / 50.0 / 0.50 |")
-    assert lines[2].endswith(
-        "| 25.0 / 25.0 / 25.0 / 25.0 | 50.0 ± 1.0 | 25.0 ± 2.0 | 50.0 ± 1.0 | 50.0 ± 1.0 | 0.50 ± 0.01 |"
-    )
-    assert lines[3].startswith("| *paper* |  | *97.7 / 60.8 / 0.37* |")
-    assert lines[3].endswith("| *94.9 / 95.7 / 97.2 / 87.4* | *96.9* | *93.8* |  | *49.3* | *0.43* |")
-    assert lines[5] == "| *paper* |  |  |  |  |  |  |  | *56.4* | *22.4* |  | *19.7* | *0.42* |"
-    assert len({line.count("|") for line in lines[:6]}) == 1
-
-
-def ballplay_evaluation(rate: float, paper_rate: float) -> Evaluation:
-    """One rate for all but the paper's four pairs."""
-    skills = task_named("ballplay").skills
-    pairs = set(PAIRS["ballplay"].values())
-    across = {a: {b: paper_rate if (a, b) in pairs else rate for b in skills if b != a} for a in skills}
-    return replace(evaluation_of(skills, rate), transition_rate=across)
-
-
-def test_an_experiment_compares_the_paper_s_pairs_with_the_paper(tmp_path: Path) -> None:
-    """Two seeds, 0.9 and 1.0 in the four pairs, 0.5 elsewhere: means 0.95 and (4 · 0.95 + 16 · 0.5) / 20 = 0.59."""
-    for seed, paper_rate in enumerate((0.9, 1.0)):
-        write_json(tmp_path / f"full-{seed}" / "evaluation.json", ballplay_evaluation(0.5, paper_rate).to_dict())
-    write_table(tmp_path, experiment("main"), "ballplay")
-    lines = (tmp_path / "table.md").read_text().splitlines()
-    assert "| 95.0 / 95.0 / 95.0 / 95.0 | 50.0 ± 0.0 | 95.0 ± 7.1 | 59.0 ± 1.4 |" in lines[2]
-    assert "- full: paper_transition_rate ≥ 0.938: holds" in lines
-    assert "- full: transition_rate ≥ 0.938: **does not hold**" in lines
-    assert lines[-1] == "Measured with 1,000 trials of 10 s per skill, 50 per pair of skills."
-    figures = json.loads((tmp_path / "table.json").read_text())["figures"]["full"]
-    assert figures["paper_transition_rate"]["mean"] == pytest.approx(0.95)
-    assert figures["transition_rate"]["mean"] == pytest.approx(0.59)
-    assert figures["transition_rate/layup/dribble_forward"]["mean"] == pytest.approx(0.95)
-
-
-def test_a_task_that_the_paper_does_not_have_keeps_one_tsr(tmp_path: Path) -> None:
-    """No pairs of its own, no empty columns."""
-    write_json(tmp_path / "full-0" / "evaluation.json", ballplay_evaluation(0.5, 0.5).to_dict())
-    write_table(tmp_path, experiment("main"), "starter")
-    assert (tmp_path / "table.md").read_text().splitlines()[0].endswith("SR / εNSR / NR | SR | TSR | εNSR | NR |")

@@ -48,6 +48,11 @@ def test_figures_that_cannot_be_kept_are_still_shown(tmp_path: Path) -> None:
         (["data", "record", "starter", "--out", "new", "--after", "nan"], "nan s after their start"),
         (["data", "record", "starter", "--out", "new", "--stand", "inf"], "inf s standing"),
         (["render", "starter", "--seconds", "inf"], "cannot film inf s"),
+        (["evaluate", "starter", "--seed", "99999999999999999999"], "seed is 99999999999999999999"),
+        (["experiment", "main", "--out", "file"], "--out is file: file is a file, not a folder"),
+        (["experiment", "main", "--out", "file/x", "--jobs", "2"], "--out is file/x: file is a file, not a folder"),
+        (["experiment", "main", "--trials", "99999999999999"], "trials is 99999999999999: "),
+        (["experiment", "main", "--transition-trials", "99999999999999"], "transition_trials is 99999999999999: "),
         (["render", "starter", "--script", "hold 99999s"], "'hold 99999s' lasts 99999 s"),
     ],
 )
@@ -77,6 +82,7 @@ def test_an_address_of_another_machine_is_not_a_taken_port() -> None:
 
 
 SKILLS = starter().skills
+ACROSS = evaluation_of(SKILLS, 0.5).transition_rate
 
 
 @pytest.mark.parametrize(
@@ -89,6 +95,20 @@ SKILLS = starter().skills
         ({"seconds": "ten"}, "trials of 'ten' s"),
         ({"transition_rate": {"juggle": {"hold": 0.5}}}, "transitions between other skills"),
         ({"success_interval": {"hold": [0.5, 2]}}, "2 is no share"),
+        ({"success_interval": {"hold": [0.5, 1]}}, r"figures of \['hold'\] beside"),
+        ({"success_interval": {}}, r"figures of \[\] beside"),
+        ({"success_rate": dict.fromkeys(SKILLS, True)}, "True is no share"),
+        ({"seconds": None}, "trials of None s"),
+        ({"seconds": True}, "trials of True s"),
+        ({"trials": True}, "True trials"),
+        ({"trials": None}, "None trials"),
+        ({"seed": "x"}, "seed 'x'"),
+        ({"samples": -1}, "-1 samples"),
+        ({"samples": True}, "True samples"),
+        ({"device": 3}, "measured on 3"),
+        ({"transition_rate": ACROSS | {"toss": {"hold": 0.5}}}, "no transition from toss into dribble_forward"),
+        ({"transition_rate": {}}, "no transition from dribble_forward into dribble_left"),
+        ({"transition_rate": ACROSS | {"toss": ACROSS["toss"] | {"toss": 0.5}}}, "a transition from toss into itself"),
     ],
 )
 def test_figures_that_are_none_are_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -104,11 +104,14 @@ def test_a_run_without_a_checkpoint_begins_anew(tmp_path: Path) -> None:
 def test_a_table_says_what_it_was_made_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And figures of other samples, trials or tasks are not passed off as what was asked for."""
     assert table(tmp_path) == 0
-    assert f"Trained with {4 * UPDATE} samples. Measured with 1 trials" in (tmp_path / "table.md").read_text()
+    assert f"Trained with {4 * UPDATE} samples. Measured with 1 trial of" in (tmp_path / "table.md").read_text()
     capsys.readouterr()
     for more, message in (
-        (("--samples", "512", "--trials", "2"), "128 instead of 512 samples, 1 instead of 2 trials"),
-        (("--transition-trials", "3"), "has 1 instead of 3 transition trials; choose another --out"),
+        (
+            ("--samples", "64", "--trials", "2"),
+            "its checkpoint has 128 samples, the table asks for 64; choose",
+        ),
+        (("--transition-trials", "3"), "was measured with 1 instead of 3 transition trials; choose another --out"),
         (("--task", "courtside"), "holds a run of ('starter', 'sm', 0), the table asks for ('courtside', 'sm', 0)"),
     ):
         assert table(tmp_path, *more) == 2
@@ -190,7 +193,18 @@ def test_a_closed_terminal_is_a_request_to_stop(tmp_path: Path) -> None:
             assert not stop.requested
     finally:
         signal.signal(signal.SIGHUP, before)
-    command = [sys.executable, "-m", "skillfield.cli.main", "train", "--minutes", "10", "--out", str(tmp_path / "run")]
+    command = [
+        sys.executable,
+        "-m",
+        "skillfield.cli.main",
+        "train",
+        "--method",
+        "sm",
+        "--minutes",
+        "10",
+        "--out",
+        str(tmp_path / "run"),
+    ]
     process = subprocess.Popen([*command, "--num-envs", "32", "--ppo.minibatch", "64"], stdout=subprocess.DEVNULL)
     while not (tmp_path / "run" / "metrics.jsonl").exists() and process.poll() is None:
         time.sleep(0.1)

@@ -14,7 +14,7 @@ from skillfield.cli.train import parse
 from skillfield.configuration import changed
 from skillfield.errors import ConfigError
 from skillfield.experiments.run import RunConfig, build_ppo, load_config, preset, save_config
-from skillfield.experiments.stages import Stage, describe, paced, stage_at, without
+from skillfield.experiments.stages import Stage, describe, merged, paced, stage_at, without
 from skillfield.files import read_json, write_json
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume, save_checkpoint
@@ -103,16 +103,42 @@ def test_where_a_training_is() -> None:
 
 
 def test_a_method_decides_what_is_its_own_in_every_stage() -> None:
-    """The chances of the policy's own states are `full`'s, everything else is everyone's; the paper has one stage."""
-    own = {"env.p_carry", "env.p_lost", "augmentation.p_away"}
+    """What we add to the paper is `full`'s, everything else is everyone's; the paper has one stage."""
     for task in ("ballplay", "courtside"):
-        full, plain = preset(task, "full"), preset(task, "full-own")
-        assert own <= {name for stage in full.stages for name in stage.changes}
-        assert plain.stages == without(full.stages, own)
-        assert full.in_the_end().env.p_carry > 0
-        assert plain.in_the_end().env.p_carry == preset(task, "sm").in_the_end().env.p_carry == 0
-        assert preset(task, "sm").in_the_end().env.clip_end == "loop"
+        full, plain, sm = (preset(task, method) for method in ("full", "paper", "sm"))
+        assert plain.stages == sm.stages
+        for stage in full.stages[:1]:
+            assert stage in plain.stages
+        last, other = full.in_the_end(), plain.in_the_end()
+        assert (last.env.p_carry, last.env.p_lost, last.augmentation.p_away) == (0.7, 0.3, 0.1)
+        assert (last.augmentation.detours, last.augmentation.p_external) == (True, 0.4)
+        assert (other.env.p_carry, other.env.p_lost, other.augmentation.p_away) == (0, 0, 0)
+        assert (other.augmentation.detours, other.augmentation.p_external) == (False, 0.2)
+        assert (other.env.clip_end, other.env.insight, other.ppo) == ("loop", True, last.ppo)
+
+
+@pytest.mark.parametrize("after", [100_000_000, 300_000_000, 500_000_000, 1_300_000_000])
+def test_rows_of_the_ablation_differ_in_one_part_at_any_time(after: int) -> None:
+    """Of the humanoid's: starts from other skills, reconnection, hard ones more often, the encoder, what we add."""
+    rows = [preset("ballplay", name).at(after) for name in ("sm", "sm+stg", "sm+stg+stf", "sm+stg+stf+ats", "paper")]
+    parts = [{"stitch"}, {"neighbourhood", "connect"}, {"adapt"}, {"history"}]
+    for one, two, part in zip(rows[:-1], rows[1:], parts, strict=True):
+        here, there = ({**vars(row.env), **vars(row.augmentation)} for row in (one, two))
+        assert {name for name, value in here.items() if value != there[name]} == part
+        assert (one.ppo, one.encoder) == (two.ppo, two.encoder)
     assert preset("ballplay-paper", "full").stages == preset("starter", "full").stages == ()
+
+
+def test_stages_that_begin_at_once_are_one() -> None:
+    """Of a setting that both change, the second's value holds."""
+    first = (Stage(5, {"env.insight": True, "ppo.clip": 0.1}), Stage(9, {"ppo.clip": 0.2}))
+    second = (Stage(7, {"env.p_carry": 0.5}), Stage(5, {"ppo.clip": 0.3}))
+    assert merged(first, second) == (
+        Stage(5, {"env.insight": True, "ppo.clip": 0.3}),
+        Stage(7, {"env.p_carry": 0.5}),
+        Stage(9, {"ppo.clip": 0.2}),
+    )
+    assert merged(first, ()) == first
 
 
 def test_an_option_holds_in_every_stage() -> None:

@@ -41,7 +41,7 @@ _LOG_SECONDS = 1.0  # at most one line of metrics.jsonl per second
 
 def train(
     task: str | Task = "starter",
-    method: str = "sm",
+    method: str = "full",
     *,
     minutes: float | None = None,
     samples: int | None = None,
@@ -173,6 +173,8 @@ def evaluate(
     chosen, model = loaded.task, loaded.networks
     make_env = env_factory(chosen, loaded.config, model, device or chosen.device)
     result = evaluate_policy(make_env, model, chosen.trials, trials, seed, transition_trials)
+    samples, kind = loaded.state["counters"]["samples"], next(model.parameters()).device.type
+    result = replace(result, samples=samples, device=kind)
     if not is_shipped(loaded.folder):
         try:
             write_json(loaded.folder / "evaluation.json", result.to_dict())

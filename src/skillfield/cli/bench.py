@@ -42,7 +42,7 @@ class Bench:
     fused: bool | None = None
     """On a GPU, few large kernels (True) or many small ones (False); as the task has it if not given."""
     data: Path | None = None
-    """Folder of imported recordings, for tasks that do not bring their own clips."""
+    """Folder of clips of the same skills, in place of the task's own; or a task whose clips are meant."""
     out: Path | None = None
     """Also write the result as JSON."""
     json: bool = False

@@ -44,8 +44,8 @@ class Demo:
         samples = self.samples or baseline.samples
         folder = self.out or new_run_folder(replace(preset("starter", self.method), seed=self.seed))
         console.print(
-            "A floating hand learns five ball skills from five noisy demonstrations of about a second each: "
-            f"method {self.method}, {samples / 1e6:.1f} million samples, three to four minutes on two cores."
+            "A floating hand learns five ball skills from five noisy demonstrations of one to two seconds each: "
+            f"method {self.method}, {samples:,} samples (4 million: three to four minutes on two cores)."
         )
         train("starter", self.method, samples=samples, seed=self.seed, run=folder)
         console.print(f"Testing: {self.trials} executions of 10 s per skill and per pair of skills …")

@@ -11,6 +11,7 @@ import tyro
 from skillfield.api import evaluate
 from skillfield.errors import ConfigError
 from skillfield.evaluation import Evaluation
+from skillfield.evaluation.metrics import trials_in_words
 from skillfield.files import json_text
 from skillfield.reporting.console import table_console
 from skillfield.reporting.filmstrip import write_picture
@@ -104,5 +105,5 @@ def transition_table(result: Evaluation) -> MetricTable:
         for source, targets in result.transition_rate.items()
     }
     columns = tuple(f"→ {skill} %" for skill in result.success_rate)
-    title = f"TSR · {result.transition_trials:,} trials of {result.seconds:g} s per pair of skills"
+    title = f"TSR · {trials_in_words(result.transition_trials, result.seconds)} per pair of skills"
     return MetricTable(columns, rows, title=title, heading="from", average=False)

@@ -1,9 +1,8 @@
 """`skillfield experiment`: a table of the paper, run row by row and seed by seed."""
 
-import math
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,32 +11,26 @@ import tyro
 from rich.console import Console
 
 from skillfield.api import evaluate, train_run
-from skillfield.cli.jobs import Job, side_by_side, this_command
+from skillfield.cli.jobs import Job, side_by_side
+from skillfield.cli.program import this_command
+from skillfield.cli.table import Results, write_table
+from skillfield.cli.table_runs import Asked, check_settings, figures_of, run_folder, seeds_of, trained_samples
 from skillfield.errors import ConfigError
 from skillfield.evaluation import Evaluation
-from skillfield.experiments.published import PAIRS, PUBLISHED
+from skillfield.evaluation.metrics import check_trials
 from skillfield.experiments.recordings import kept_folder, noisy_clips
 from skillfield.experiments.run import RunConfig, load_config, preset
-from skillfield.experiments.tables import Band, Experiment, Row, experiment
+from skillfield.experiments.tables import Experiment, Row, experiment
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task as find_task
-from skillfield.files import atomic_file, write_json
 from skillfield.learning.checkpoint import has_checkpoint
 from skillfield.learning.training import Budget
 from skillfield.reporting.filmstrip import write_picture
 from skillfield.reporting.logs import METRICS_FILE
 from skillfield.reporting.matrix import transition_matrix
-from skillfield.reporting.runs import EVALUATION_FILE, read_evaluation
+from skillfield.simulation import choose_device
 
-__all__ = ["RunExperiment", "collect", "table_markdown", "write_table"]
-
-Pairs = Mapping[str, tuple[str, str]]
-"""Name in the paper → source and target skill."""
-
-_NOISE_NOTE = """
-Rows such as sm@10mm were trained on clips whose objects were moved at random by up to 10 mm along each axis, and \
-tested from the states of these same clips.
-"""
+__all__ = ["RunExperiment"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +44,7 @@ class RunExperiment:
     The folder gets table.md and table.json, and each run's folder a picture of its transitions.
 
     What is done is skipped and what was interrupted goes on, so the same command finishes a table in several sittings.
+    A run in the folder that is none of this table, with other settings, clips, samples or trials, is an error.
     With --jobs several runs go on at once, each of which writes what it says into LABEL-SEED.log.
     """
 
@@ -83,22 +77,24 @@ class RunExperiment:
 
     def run(self) -> int:
         """Run what is missing, and write the table."""
-        chosen = experiment(self.name)
+        task = find_task(self.task)
+        chosen = experiment(self.name).on(task, self._samples(task))
         rows = {row.label: row for row in chosen.rows}
         unknown = [label for label in self.methods if label not in rows]
         if unknown:
             raise ConfigError(f"experiment '{self.name}' has no rows {unknown}; it has {list(rows)}")
-        task = find_task(self.task)
-        self._check_counts()
-        _check_rows_differ([rows[label] for label in self.methods or rows], self.task)
         out = self.out or Path("runs") / f"experiment-{self.name}-{self.task}"
+        self._check_counts(task, out)
+        shown = [row for row in chosen.rows if row.label in (self.methods or rows) or seeds_of(out, row)]
+        _check_rows_differ(shown, self.task, self._samples(task))
         console = Console()
         runs = [  # seed by seed, so that an early look shows every row
             (rows[label], seed)
             for seed in range(self.first_seed, self.first_seed + self.seeds)
             for label in self.methods or rows
         ]
-        missing = [(row, seed) for row, seed in runs if not self._is_done(row, seed, task, out)]
+        missing = [(row, seed) for row, seed in runs if self._figures(row, seed, task, out) is None]
+        self._check_others(chosen, task, out)
         if self.jobs > 1:
             for row, _ in missing:  # before two of them would make the same
                 self._clips(row, task, out)
@@ -108,20 +104,20 @@ class RunExperiment:
         if not finished:
             console.print("interrupted; the same command goes on from here")
             return 130
-        write_table(out, chosen, self.task)
+        self._write_table(chosen, task, out)
         console.print((out / "table.md").read_text(), soft_wrap=True, markup=False, highlight=False)
         return 0
 
     def _run(self, chosen: Experiment, row: Row, seed: int, task: Task, out: Path) -> bool:
         """Train and test one run, and put it into the table; False if it was interrupted."""
-        folder, data = _folder(out, row, seed), self._clips(row, task, out)
+        folder, data = run_folder(out, row, seed), self._clips(row, task, out)
         Console().print(f"[bold]{row.label}[/bold], seed {seed}: {folder}")
         if not self._train(row.method, seed, folder, data, task):
             return False
         result = evaluate(folder, self.trials, transition_trials=self.transition_trials, device=self.device, data=data)
         if len(task.skills) > 1:
             write_picture(transition_matrix(result, folder), folder / "transitions.png")
-        write_table(out, chosen, self.task)
+        self._write_table(chosen, task, out)
         return True
 
     def _job(self, out: Path, row: Row, seed: int) -> Job:
@@ -132,48 +128,59 @@ class RunExperiment:
         given: list[str] = []
         for name, value in options.items():
             given += [f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, tuple) else (value,))]
-        folder = _folder(out, row, seed)
+        folder = run_folder(out, row, seed)
         return Job(folder.name, this_command("experiment", self.name, *given), folder.with_name(f"{folder.name}.log"))
 
-    def _check_counts(self) -> None:
+    def _check_counts(self, task: Task, out: Path) -> None:
         """Before hours of training."""
         least = dict.fromkeys(("seeds", "samples", "trials", "transition_trials", "jobs"), 1)
         for name, fewest in (least | {"first_seed": 0, "threads": 0}).items():
             count = getattr(self, name)
             if count is not None and count < fewest:
                 raise ConfigError(f"--{name.replace('_', '-')} is {count}, it must be {fewest} or more")
+        there = next(path for path in (out, *out.parents) if path.exists())
+        if not there.is_dir():
+            raise ConfigError(f"--out is {out}: {there} is a file, not a folder")
+        device = choose_device(self.device or task.device)
+        check_trials(task.trials, task.character(), device, self.trials, self.transition_trials)
+
+    def _data(self, row: Row, out: Path) -> Path | None:
+        """Where a row's clips lie."""
+        return (out / f"clips-{row.noise_mm:g}mm").resolve() if row.noise_mm else self.data
 
     def _clips(self, row: Row, task: Task, out: Path) -> Path | None:
-        """Where a row's clips lie; noisy ones are made if they are not there yet."""
-        if not row.noise_mm:
-            return self.data
-        folder = (out / f"clips-{row.noise_mm:g}mm").resolve()
-        noisy_clips(task, self.data, row.noise_mm, folder)
+        """The same; noisy ones are made if they are not there yet."""
+        folder = self._data(row, out)
+        if row.noise_mm and folder:
+            noisy_clips(task, self.data, row.noise_mm, folder)
         return folder
 
-    def _is_done(self, row: Row, seed: int, task: Task, out: Path) -> bool:
-        """Whether a run is trained and tested; one that does not belong into this table is an error."""
-        folder = _folder(out, row, seed)
+    def _figures(self, row: Row, seed: int, task: Task, out: Path) -> Evaluation | None:
+        """Of a run that is trained and tested, else None; one that does not belong into this table is an error."""
+        folder, data = run_folder(out, row, seed), self._data(row, out)
+        wanted = replace(preset(self.task, row.method), seed=seed, data=kept_folder(data) if data else None)
         if not (folder / "config.json").exists():
-            return False
-        config = load_config(folder)
-        found, wanted = (config.task, config.method, config.seed), (self.task, row.method, seed)
-        if found != wanted:
-            raise ConfigError(f"{folder}: holds a run of {found}, the table asks for {wanted}; choose another --out")
-        if not (folder / EVALUATION_FILE).exists():
-            return False
-        result = read_evaluation(folder / EVALUATION_FILE)
-        counts = {
-            "samples": (config.budget.samples or 0, self._samples(task)),
-            "trials": (result.trials, self.trials),
-            "transition trials": (result.transition_trials, self.transition_trials or self.trials),
-        }
-        others = [f"{had:,} instead of {asked:,} {name}" for name, (had, asked) in counts.items() if had != asked]
-        if others:
-            raise ConfigError(
-                f"{folder}: has {', '.join(others)}; choose another --out, or delete its {EVALUATION_FILE} to go on"
-            )
-        return True
+            return None
+        found = load_config(folder)
+        check_settings(folder, found, wanted, task, noisy=row.noise_mm > 0)
+        asked = Asked(task, self._samples(task), self.trials, self.transition_trials or self.trials)
+        return figures_of(folder, found, asked)
+
+    def _collect(self, chosen: Experiment, task: Task, out: Path) -> Results:
+        """Figures of all finished runs of the table, those of earlier commands too."""
+        found = {row.label: [self._figures(row, seed, task, out) for seed in seeds_of(out, row)] for row in chosen.rows}
+        return {label: [each for each in row if each is not None] for label, row in found.items()}
+
+    def _check_others(self, chosen: Experiment, task: Task, out: Path) -> None:
+        """Refuse runs of earlier commands that are none of this table, and noisy clips made of others than these."""
+        for row in chosen.rows:
+            folder = self._data(row, out)
+            if row.noise_mm and folder and folder.exists() and seeds_of(out, row):
+                self._clips(row, task, out)
+        self._collect(chosen, task, out)
+
+    def _write_table(self, chosen: Experiment, task: Task, out: Path) -> None:
+        write_table(out, chosen, self.task, self._collect(chosen, task, out), self._samples(task))
 
     def _samples(self, task: Task) -> int:
         return self.samples or task.table_samples
@@ -182,24 +189,36 @@ class RunExperiment:
         changes: dict[str, Any] = {"budget": Budget(samples=self._samples(task)), "threads": self.threads}
         changes |= {"device": self.device} if self.device else {}
         changes |= {"data": kept_folder(data)} if data else {}
+        if trained_samples(folder) >= self._samples(task):  # only its test is missing
+            return True
         if has_checkpoint(folder):
             return train_run(replace(load_config(folder), **changes), folder, resumed=True)
         _clear(folder)
         return train_run(replace(preset(self.task, method), seed=seed, **changes), folder)
 
 
-def _check_rows_differ(rows: Sequence[Row], task: str) -> None:
-    """Refuse two rows that a task makes the same training, under two names."""
+def _check_rows_differ(rows: Sequence[Row], task: str, samples: int) -> None:
+    """Refuse two rows that are the same training, under two names, for so many samples."""
     known: list[tuple[Row, RunConfig]] = []
     for row in rows:
         config = replace(preset(task, row.method), method="")
         for other, its in known:
-            if config == its and row.noise_mm == other.noise_mm:
+            if row.noise_mm != other.noise_mm or not _same_until(samples, config, its):
+                continue
+            same = f"task '{task}': {other.label} and {row.label} are the same training"
+            if config == its:
                 raise ConfigError(
-                    f"task '{task}': {other.label} and {row.label} are the same training, since the task does not use "
-                    f"what one of them adds; choose other --methods or another --task"
+                    f"{same}, since the task does not use what one of them adds; choose other --methods or another "
+                    "--task"
                 )
+            raise ConfigError(f"{same} for the first {samples:,} samples; choose more --samples or other --methods")
         known.append((row, config))
+
+
+def _same_until(samples: int, one: RunConfig, other: RunConfig) -> bool:
+    """Whether two runs have the same settings in every stage that begins before there are so many samples."""
+    begins = {0, *(stage.after for config in (one, other) for stage in config.stages if stage.after < samples)}
+    return all(one.at(after) == other.at(after) for after in begins)
 
 
 def _clear(folder: Path) -> None:
@@ -207,153 +226,3 @@ def _clear(folder: Path) -> None:
     for name in ("config.json", METRICS_FILE):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-
-
-def _folder(out: Path, row: Row, seed: int) -> Path:
-    return out / f"{row.label}-{seed}"
-
-
-def collect(folder: Path, rows: tuple[Row, ...]) -> dict[str, list[Evaluation]]:
-    """Evaluations of the finished runs of an experiment, per row, by its label."""
-    return {
-        row.label: [
-            read_evaluation(path)
-            for path in sorted(folder.glob(f"*/{EVALUATION_FILE}"))
-            if path.parent.name.rsplit("-", 1)[0] == row.label
-        ]
-        for row in rows
-    }
-
-
-def write_table(folder: Path, chosen: Experiment, task: str) -> None:
-    """table.md and table.json, with the acceptance bands."""
-    results = {label: found for label, found in collect(folder, chosen.rows).items() if found}
-    pairs, published = PAIRS.get(task, {}), PUBLISHED.get(task, {})
-    figures = {label: _figures(found, pairs) for label, found in results.items()}
-    bands = chosen.bands.get(task, ())
-    write_json(
-        folder / "table.json",
-        {
-            "experiment": chosen.name,
-            "task": task,
-            "figures": {
-                label: {key: dict(zip(("mean", "spread"), value, strict=True)) for key, value in row.items()}
-                for label, row in figures.items()
-            },
-            "published": {label: published[label] for label in figures if label in published},
-            "runs": {label: len(found) for label, found in results.items()},
-            "bands": [{"band": band.describe(), "holds": band.holds(_means(figures))} for band in bands],
-        },
-    )
-    with atomic_file(folder / "table.md") as temporary:
-        counts = {label: len(found) for label, found in results.items()}
-        measured = sorted({result.measured_with() for found in results.values() for result in found})
-        table = table_markdown(chosen, figures, counts, bands, published, pairs)
-        noise = _NOISE_NOTE if any(row.noise_mm for row in chosen.rows) else ""
-        temporary.write_text(f"{table}{noise}\n{_trained(folder)}Measured with {' or '.join(measured)}.\n")
-
-
-def _trained(folder: Path) -> str:
-    """How many samples the finished runs of an experiment had, in words."""
-    finished = [path.parent for path in folder.glob(f"*/{EVALUATION_FILE}")]
-    configs = [load_config(run) for run in finished if (run / "config.json").exists()]
-    samples = sorted({config.budget.samples for config in configs if config.budget.samples})
-    return f"Trained with {' or '.join(f'{count:,}' for count in samples)} samples. " if samples else ""
-
-
-def table_markdown(
-    chosen: Experiment,
-    figures: Mapping[str, Mapping[str, tuple[float, float]]],
-    runs: Mapping[str, int],
-    bands: tuple[Band, ...],
-    published: Mapping[str, Mapping[str, float]] | None = None,
-    pairs: Pairs | None = None,
-) -> str:
-    """Rows by their labels; SR, εNSR and NR per skill, then the averages and TSR; mean ± spread over seeds.
-
-    published: the paper's figures, which follow each row's own.
-    pairs: those whose mean the paper calls TSR; they and their mean are shown beside the mean of all.
-    """
-    skills = [
-        key.removeprefix("success_rate/") for key in next(iter(figures.values()), {}) if key.startswith("success_rate/")
-    ]
-    pairs = pairs or {}
-    averages = _averages(pairs)
-    header = ["method", "seeds", *(f"{skill}<br>SR / εNSR / NR" for skill in skills)]
-    header += [*([f"TSR<br>{' / '.join(pairs)}"] if pairs else []), *averages]
-    lines = [f"| {' | '.join(header)} |", f"| {' | '.join(['---', *['---:'] * (len(header) - 1)])} |"]
-    for label, row in figures.items():
-        cells = [label, str(runs[label]), *_detail_cells(_means({label: row})[label], skills, pairs)]
-        cells += [" ± ".join(_number(metric, value) for value in row[metric]) for metric in averages.values()]
-        lines.append(f"| {' | '.join(cells)} |")
-        if published and label in published:
-            paper = published[label]
-            cells = _detail_cells(paper, skills, pairs)
-            cells += [_number(metric, paper[metric]) if metric in paper else "" for metric in averages.values()]
-            lines.append(f"| *paper* |  | {' | '.join(f'*{cell}*' if cell else '' for cell in cells)} |")
-    verdict = {True: "holds", False: "**does not hold**", None: "not measured yet"}
-    lines += ["", *(f"- {band.describe()}: {verdict[band.holds(_means(figures))]}" for band in bands)]
-    return "\n".join(lines) + "\n"
-
-
-def _averages(pairs: Pairs) -> dict[str, str]:
-    """Heading → metric of the last columns."""
-    across = {"TSR": "transition_rate"}
-    if pairs:
-        across = {
-            f"TSR, the paper's {len(pairs)} pairs": "paper_transition_rate",
-            "TSR, all pairs": "transition_rate",
-        }
-    return {"SR": "success_rate", **across, "εNSR": "neighbourhood_rate", "NR": "normalised_reward"}
-
-
-def _number(metric: str, value: float) -> str:
-    return f"{value:.2f}" if metric == "normalised_reward" else f"{100 * value:.1f}"
-
-
-def _detail_cells(row: Mapping[str, float], skills: list[str], pairs: Pairs) -> list[str]:
-    """A cell per skill, and one for the paper's pairs where it has some; empty where a row has only averages."""
-    cells = [_skill_cell(row, skill) for skill in skills]
-    if pairs:
-        names = [f"transition_rate/{source}/{target}" for source, target in pairs.values()]
-        cells.append(" / ".join(_number(name, row[name]) for name in names if name in row))
-    return cells
-
-
-def _skill_cell(row: Mapping[str, float], skill: str) -> str:
-    """SR, εNSR and NR of one skill; empty where a row has only averages."""
-    if f"success_rate/{skill}" not in row:
-        return ""
-    own, near = (100 * row[f"{metric}/{skill}"] for metric in ("success_rate", "neighbourhood_rate"))
-    return f"{own:.1f} / {near:.1f} / {row[f'normalised_reward/{skill}']:.2f}"
-
-
-def _figures(found: list[Evaluation], pairs: Pairs) -> dict[str, tuple[float, float]]:
-    """Mean and sample spread over seeds of every average, of every skill's figures, and of the paper's pairs."""
-    rows: dict[str, list[float]] = {}
-    for result in found:
-        for metric in ("success_rate", "neighbourhood_rate", "normalised_reward"):
-            values: dict[str, float] = getattr(result, metric)
-            for skill, value in values.items():
-                rows.setdefault(f"{metric}/{skill}", []).append(value)
-        for skill, value in result.transitions_into().items():
-            rows.setdefault(f"transition_rate/{skill}", []).append(value)
-        for metric, value in result.averages().items():
-            rows.setdefault(metric, []).append(value)
-        chosen = [result.transition_rate[source][target] for source, target in pairs.values()]
-        for (source, target), value in zip(pairs.values(), chosen, strict=True):
-            rows.setdefault(f"transition_rate/{source}/{target}", []).append(value)
-        if chosen:
-            rows.setdefault("paper_transition_rate", []).append(sum(chosen) / len(chosen))
-    return {key: _mean_and_spread(values) for key, values in rows.items()}
-
-
-def _means(figures: Mapping[str, Mapping[str, tuple[float, float]]]) -> dict[str, dict[str, Any]]:
-    return {label: {key: mean for key, (mean, _) in row.items()} for label, row in figures.items()}
-
-
-def _mean_and_spread(values: list[float]) -> tuple[float, float]:
-    mean = sum(values) / len(values)
-    if len(values) < 2:
-        return mean, 0.0
-    return mean, math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))

@@ -1,7 +1,6 @@
 """Commands side by side, each in a process of its own, and one display for all of them."""
 
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,9 +12,10 @@ from rich.live import Live
 from rich.text import Text
 
 from skillfield.errors import SkillfieldError
+from skillfield.files import write_errors
 from skillfield.interruption import StopRequest
 
-__all__ = ["Job", "side_by_side", "this_command"]
+__all__ = ["Job", "side_by_side"]
 
 _POLL_SECONDS = 0.25
 _LINE_SECONDS = 30.0
@@ -61,8 +61,10 @@ def side_by_side(jobs: Sequence[Job], count: int, console: Console) -> bool:
 
 def _begin(job: Job) -> subprocess.Popen[bytes]:
     """In a session of its own: a Ctrl-C in the terminal reaches the parent alone, which passes it on once."""
-    job.log.parent.mkdir(parents=True, exist_ok=True)
-    with job.log.open("wb") as log:
+    with write_errors(SkillfieldError):
+        job.log.parent.mkdir(parents=True, exist_ok=True)
+        file = job.log.open("wb")
+    with file as log:
         return subprocess.Popen(
             list(job.command), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
         )
@@ -112,8 +114,3 @@ class _Display:
             self._printed = time.monotonic()
             for line in lines + more:
                 print(line, file=self._console.file)
-
-
-def this_command(*arguments: str) -> list[str]:
-    """How to call `skillfield` with the interpreter that runs now."""
-    return [sys.executable, "-m", "skillfield.cli.main", *arguments]

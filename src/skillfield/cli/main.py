@@ -9,6 +9,7 @@ from typing import Any
 
 import tyro
 
+from skillfield.cli.program import program
 from skillfield.errors import SkillfieldError, SkillfieldNote
 
 __all__ = ["COMMANDS", "main"]
@@ -48,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         command = (
             module.parse(rest)
             if hasattr(module, "parse")
-            else tyro.cli(getattr(module, class_name), args=rest, prog=f"skillfield {name}")
+            else tyro.cli(getattr(module, class_name), args=rest, prog=f"{program()} {name}")
         )
         from skillfield.simulation import memory_errors  # needs torch, as the command does
 
@@ -110,8 +111,8 @@ def _help(arguments: list[str]) -> int:
     )
     width = max(map(len, COMMANDS))
     for name in group or COMMANDS:
-        print(f"  skillfield {name:<{width}}  {COMMANDS[name][2]}", file=stream)
-    print("\nEach command explains itself: skillfield COMMAND --help", file=stream)
+        print(f"  {program()} {name:<{width}}  {COMMANDS[name][2]}", file=stream)
+    print(f"\nEach command explains itself: {program()} COMMAND --help", file=stream)
     return 0 if asked else 2
 
 

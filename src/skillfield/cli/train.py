@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 
 from skillfield.api import new_run_folder, train_run
+from skillfield.cli.program import program
 from skillfield.errors import ConfigError
 from skillfield.experiments.methods import METHODS
 from skillfield.experiments.recordings import kept_folder
@@ -34,7 +35,7 @@ class Train:
 
     task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="[TASK]")] = "starter"
     """What to learn; `skillfield tasks` lists them."""
-    method: str = "sm"
+    method: str = "full"
     """How to learn it; `skillfield tasks` lists them."""
     minutes: float | None = None
     """Training budget in minutes of this machine; the task's own if neither budget is given."""
@@ -55,7 +56,7 @@ class Train:
     device: str = "auto"
     """Where to simulate and learn: cpu, cuda, cuda:1, or auto, which takes a GPU if there is one."""
     data: Path | None = None
-    """Folder of imported recordings, for tasks that do not bring their own clips."""
+    """Folder of clips of the same skills, in place of the task's own; or a task whose clips are meant."""
     env: EnvConfig = field(default_factory=EnvConfig)
     """Reward, episodes and memory."""
     augmentation: Augmentation = field(default_factory=Augmentation)
@@ -73,9 +74,9 @@ class Train:
         folder = self.resume or self.out or new_run_folder(config)
         finished = train_run(config, folder, resumed=self.resume is not None)
         if finished:
-            print(f"trained: {folder}\nnext: skillfield evaluate {folder}")
+            print(f"trained: {folder}\nnext: {program()} evaluate {folder}")
             return 0
-        print(f"interrupted; the checkpoint is safe. Go on with: skillfield train --resume {folder}")
+        print(f"interrupted; the checkpoint is safe. Go on with: {program()} train --resume {folder}")
         return 130
 
     def config(self) -> RunConfig:
@@ -130,7 +131,7 @@ def _read(arguments: list[str], config: RunConfig) -> Train:
         ppo=config.ppo,
         stages=without(config.stages, _given(arguments)),
     )
-    return tyro.cli(Train, args=arguments, default=default, prog="skillfield train")
+    return tyro.cli(Train, args=arguments, default=default, prog=f"{program()} train")
 
 
 def _named(arguments: list[str]) -> tuple[str, str]:
@@ -141,7 +142,7 @@ def _named(arguments: list[str]) -> tuple[str, str]:
     """
     words = [argument.split("=")[-1] for argument in arguments]
     tasks = dict.fromkeys([*(word for word in words if word in TASKS), "starter"])
-    methods = dict.fromkeys([*(word for word in words if word in METHODS), "sm"])
+    methods = dict.fromkeys([*(word for word in words if word in METHODS), "full"])
     refused: list[ConfigError] = []
     for task, method in product(tasks, methods):
         try:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from skillfield.characters import Character
 from skillfield.characters.physics import POLICY_HZ
 from skillfield.errors import ConfigError, DeviceError
 from skillfield.evaluation.rollout import Trials, run_trials
@@ -29,9 +30,11 @@ __all__ = [
     "Evaluation",
     "Judge",
     "TrialPlan",
+    "check_trials",
     "evaluate_policy",
     "normalised_reward",
     "starts_at",
+    "trials_in_words",
     "wilson_interval",
 ]
 
@@ -78,10 +81,14 @@ class Evaluation:
     transition_rate: dict[str, dict[str, float]]
     """Source skill → target skill → rate."""
     normalised_reward: dict[str, float]
+    samples: int | None = None
+    """Training samples of the checkpoint that was measured; older files do not say."""
+    device: str | None = None
+    """Where it was measured, cpu or cuda; older files do not say."""
 
     def measured_with(self) -> str:
         """How many trials there were and how long they took, in words."""
-        own = f"{self.trials:,} trials of {self.seconds:g} s per skill"
+        own = f"{trials_in_words(self.trials, self.seconds)} per skill"
         if self.transition_trials == self.trials:
             return f"{own} and per pair of skills"
         return f"{own}, {self.transition_trials:,} per pair of skills"
@@ -111,7 +118,8 @@ class Evaluation:
     @staticmethod
     def from_dict(values: dict[str, Any]) -> "Evaluation":
         """Back from JSON. Older files have one number of trials for skills and pairs."""
-        known = {name: _with_nan(value) for name, value in values.items() if name != "average"}
+        figures = {name: value for name, value in values.items() if name != "average"}
+        known = {name: _with_nan(value) if isinstance(value, dict) else value for name, value in figures.items()}
         for name in ("success_interval", "neighbourhood_interval"):
             if name in known:
                 known[name] = {skill: tuple(interval) for skill, interval in known[name].items()}
@@ -133,15 +141,11 @@ def evaluate_policy(
     transition_trials: executions per ordered pair of skills; as many as per skill if not given.
     """
     across_trials = trials if transition_trials is None else transition_trials
-    for name, count in (("trials", trials), ("transition_trials", across_trials)):
-        if count < 1:
-            raise ConfigError(f"{name} is {count}; at least 1 is needed")
+    _check_counts(trials, across_trials, seed)
     num_skills = len(plan.skills)
-    num_pairs = num_skills * (num_skills - 1)
-    most = max(num_skills * trials, num_pairs * across_trials)
+    most = max(num_skills * trials, num_skills * (num_skills - 1) * across_trials)
     judge = Judge(make_env, model, plan, trials, seed, most)
-    judge.check_memory("trials", trials, max(num_skills, num_pairs if transition_trials is None else 0))
-    judge.check_memory("transition_trials", across_trials, num_pairs)
+    judge.check_memory(transition_trials)
     own, near, across = judge.success(), judge.neighbourhood(), judge.transitions(across_trials)
     return Evaluation(
         trials=trials,
@@ -176,20 +180,13 @@ class Judge:
         self._make_env, self._model, self._plan, self._trials = make_env, model, plan, trials
         self._most = most or trials * len(plan.skills)
         env = make_env(_worlds(1, self._most, model))
-        self._motion, self._layout = env.motion, env.engine.character.layout(env.device)
+        self._character, self._motion = env.engine.character, env.motion
+        self._layout = self._character.layout(env.device)
         self._generator = torch.Generator(env.device).manual_seed(seed)
 
-    def check_memory(self, name: str, count: int, times: int) -> None:
-        """Refuse more trials than there is memory for, and say how many there is.
-
-        times: how often there are so many trials at a time.
-        """
-        first = torch.zeros(1, dtype=torch.long, device=self._motion.device)
-        size = _COPIES * sum(column.nbytes for column in starts_at(self._motion, first, first).columns())
-        memory = device_memory(self._motion.device)
-        if count * times * size > memory:
-            possible = f"{memory / 2**30:.3g} GiB of memory are enough for about {memory / (times * size):,.0f}"
-            raise DeviceError(f"{name} is {count}: {possible}")
+    def check_memory(self, transition_trials: int | None) -> None:
+        """Refuse more trials than there is memory for."""
+        check_trials(self._plan, self._character, self._motion.device, self._trials, transition_trials)
 
     def success(self) -> dict[str, Tensor]:
         """SR: from reference states of the skill itself.  [trials] bool each"""
@@ -299,13 +296,52 @@ def starts_at(motion: ReferenceMotion, clip: Tensor, frame: Tensor) -> Starts:
     )
 
 
+def check_trials(
+    plan: TrialPlan, character: Character, device: torch.device, trials: int, transition_trials: int | None = None
+) -> None:
+    """Refuse more trials than a device has memory for, and say how many it has.
+
+    trials, transition_trials: see `evaluate_policy`.
+    """
+    size = _COPIES * _start_bytes(character)
+    memory, num_skills = device_memory(device), len(plan.skills)
+    num_pairs = num_skills * (num_skills - 1)
+    across = trials if transition_trials is None else transition_trials
+    own = max(num_skills, num_pairs if transition_trials is None else 0)  # as many at a time
+    for name, count, times in (("trials", trials, own), ("transition_trials", across, num_pairs)):
+        if count * times * size > memory:
+            possible = f"{memory / 2**30:.3g} GiB of memory are enough for about {memory / (times * size):,.0f}"
+            raise DeviceError(f"{name} is {count}: {possible}")
+
+
+def _start_bytes(character: Character) -> int:
+    """Memory that a trial's start takes."""
+    model, number = character.model, torch.zeros(1, dtype=torch.long)
+    qpos, qvel = torch.zeros(1, model.nq), torch.zeros(1, model.nv)
+    start = Starts(qpos, qvel, number, number, number, number, number.bool())
+    return sum(column.nbytes for column in start.columns())
+
+
+def _check_counts(trials: int, transition_trials: int, seed: int) -> None:
+    for name, count in (("trials", trials), ("transition_trials", transition_trials)):
+        if count < 1:
+            raise ConfigError(f"{name} is {count}; at least 1 is needed")
+    if not -(2**63) <= seed < 2**64:
+        raise ConfigError(f"seed is {seed}, it must fit into 64 bits")
+
+
+def trials_in_words(count: int, seconds: float) -> str:
+    """How many there were, and how long each took."""
+    return f"{count:,} trial{'s' if count != 1 else ''} of {seconds:g} s"
+
+
 def wilson_interval(successes: int, trials: int, z: float = 1.96) -> tuple[float, float]:
-    """95 % confidence interval of a rate; sensible at 0 and 100 % too."""
+    """95 % confidence interval of a rate; sensible at 0 and 100 % too, and never without the rate itself."""
     rate = successes / trials
     scale = 1 + z**2 / trials
     middle = (rate + z**2 / (2 * trials)) / scale
     half = z / scale * ((rate * (1 - rate) + z**2 / (4 * trials)) / trials) ** 0.5
-    return max(0.0, middle - half), min(1.0, middle + half)
+    return max(0.0, min(rate, middle - half)), min(1.0, max(rate, middle + half))
 
 
 def _random_frames(
@@ -331,12 +367,12 @@ def _with_nan(value: Any) -> Any:
 
 
 def _rate(won: Tensor) -> float:
-    return float(won.float().mean())
+    return int(won.sum()) / len(won)
 
 
 def _mean(values: Iterable[float]) -> float:
     known = list(values)
-    return sum(known) / len(known) if known else math.nan
+    return math.fsum(known) / len(known) if known else math.nan
 
 
 def _verdict(trials: Trials, plan: TrialPlan, skill: Tensor) -> Tensor:

@@ -28,14 +28,14 @@ class Method:
     history: HistoryKind = "none"
     """What the policy knows of the past."""
     own: bool = False
-    """States of the policy's own, as far as the task asks for them: episodes that begin where another one ended, and
-    without the object. Not in the paper."""
+    """What we add to the paper, as far as the task asks for it: states of the policy's own (episodes that begin where
+    another one ended, and without the object) and detours through other skills."""
     exploration: Literal["fixed", "learned"] = "fixed"
     """Fixed σ, or a learned one whose entropy is first raised and then annealed (IAE)."""
 
 
 _FULL = Method(
-    "the paper's method: STG, STF, ATS and the history encoder; and states of the policy's own",
+    "the paper's method (STG, STF, ATS, history encoder), and states of the policy's own",
     stg=True,
     stf=True,
     ats=True,
@@ -53,7 +53,7 @@ METHODS: dict[str, Method] = {
     "sm+stg+stf": Method("… both", stg=True, stf=True),
     "sm+stg+stf+ats": Method("… and hard ones more often", stg=True, stf=True, ats=True),
     "full": _FULL,
-    "full-own": replace(_FULL, summary="… without the last, as in the paper", own=False),
+    "paper": replace(_FULL, summary="… without the latter", own=False),
     "sm+own": Method("SkillMimic with states of the policy's own", own=True),
     "sm+t": Method("SkillMimic with the reference time as a condition", history="time"),
     "sm+hs": Method("SkillMimic with the whole past second stacked", history="stacked"),

@@ -42,7 +42,7 @@ def clip_folder(task: Task, data: Path | None = None) -> Path:
         if any(place.glob("*.npz")):
             return place
     looked = ", ".join(str(place) for place in places)
-    how = _HOW.format(name=task.data or "ballplay", folder=default_folder(task.data or "ballplay"))
+    how = _HOW.format(name=task.data, folder=default_folder(task.data)) if task.data else "give a folder that has some"
     for place in places:
         if place.suffix == ".pt" or any(place.rglob("*.pt")):
             command = f"skillfield data import ballplay {place} --out DIR"

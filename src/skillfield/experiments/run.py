@@ -14,7 +14,7 @@ from skillfield.configuration import AT_LEAST_ONE, NOT_NEGATIVE, Range, changed,
 from skillfield.errors import ConfigError
 from skillfield.experiments.methods import method
 from skillfield.experiments.recordings import task_clips
-from skillfield.experiments.stages import Stage, check_stages, stage_at, without
+from skillfield.experiments.stages import Stage, check_stages, merged, stage_at
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task
 from skillfield.files import read_json, write_json
@@ -41,9 +41,6 @@ __all__ = [
     "save_config",
 ]
 
-
-_OWN = frozenset({"env.p_carry", "env.p_lost", "augmentation.p_away"})
-"""Chances of states of the policy's own: a method's to have or not."""
 
 _STAGED = ("env.", "augmentation.", "ppo.")
 """What stages can change; the rest is what a run is."""
@@ -114,10 +111,10 @@ def preset(of: str | Task, method_name: str = "sm") -> RunConfig:
     """The settings that train a task well."""
     chosen = task(of) if isinstance(of, str) else of
     switches = method(method_name)
-    env, augmentation, stages = chosen.env, chosen.augmentation, chosen.stages
+    env, augmentation = chosen.env, chosen.augmentation
     if not switches.own:
-        env, augmentation = replace(env, p_carry=0.0, p_lost=0.0), replace(augmentation, p_away=0.0)
-        stages = without(stages, _OWN)
+        env = replace(env, p_carry=0.0, p_lost=0.0)
+        augmentation = replace(augmentation, p_away=0.0, detours=False)
     return RunConfig(
         task=chosen.name,
         method=method_name,
@@ -134,7 +131,7 @@ def preset(of: str | Task, method_name: str = "sm") -> RunConfig:
         ),
         encoder=chosen.encoder,
         ppo=replace(chosen.ppo, exploration=switches.exploration),
-        stages=stages,
+        stages=merged(chosen.stages, chosen.own_stages if switches.own else ()),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from skillfield.errors import ConfigError
 
-__all__ = ["Stage", "check_stages", "describe", "paced", "stage_at", "without"]
+__all__ = ["Stage", "check_stages", "describe", "merged", "paced", "stage_at", "without"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,14 @@ def check_stages(stages: Sequence[Stage]) -> None:
         if stage.after <= before:
             raise ConfigError(f"stages: number {number + 1} begins after {stage.after:,} samples, not after {before:,}")
         before = stage.after
+
+
+def merged(stages: Sequence[Stage], others: Sequence[Stage]) -> tuple[Stage, ...]:
+    """All of them in their order; of those that begin at once, the others' settings hold."""
+    changes: dict[int, Mapping[str, Any]] = {}
+    for stage in (*stages, *others):
+        changes[stage.after] = {**changes.get(stage.after, {}), **stage.changes}
+    return tuple(Stage(after, changes[after]) for after in sorted(changes))
 
 
 def stage_at(stages: Sequence[Stage], samples: int) -> tuple[Sequence[Stage], int | None]:

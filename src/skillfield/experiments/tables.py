@@ -1,15 +1,13 @@
 """The paper's tables as values: which rows, and what the figures must show."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skillfield.errors import ConfigError, unknown_name
 from skillfield.experiments.published import PUBLISHED
+from skillfield.experiments.task import Task
 
 __all__ = ["EXPERIMENTS", "Band", "Experiment", "Row", "experiment"]
-
-Figures = Mapping[str, Mapping[str, float]]
-"""Row → metric → mean over seeds. Rates are shares, 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +35,6 @@ class Band:
     above: str | None = None
     """Compare with this row's figure instead of with zero."""
 
-    def describe(self) -> str:
-        """For the table's footer."""
-        versus = f" above {self.above}" if self.above else ""
-        return f"{self.row}: {self.metric}{versus} ≥ {self.at_least:g}"
-
-    def holds(self, figures: Figures) -> bool | None:
-        """Whether it does; None if a row is missing from the table."""
-        if self.row not in figures or (self.above and self.above not in figures):
-            return None
-        base = figures[self.above][self.metric] if self.above else 0.0
-        return figures[self.row][self.metric] - base >= self.at_least
-
 
 @dataclass(frozen=True)
 class Experiment:
@@ -59,6 +45,13 @@ class Experiment:
     rows: tuple[Row, ...]
     bands: Mapping[str, tuple[Band, ...]]
     """Per task."""
+    needs_own: frozenset[str] = frozenset()
+    """Rows that are `full` under another name where no stage for `own` begins."""
+
+    def on(self, task: Task, samples: int) -> "Experiment":
+        """The rows that there are on a task with so many samples."""
+        own = any(stage.after < samples for stage in task.own_stages)
+        return replace(self, rows=tuple(row for row in self.rows if own or row.label not in self.needs_own))
 
 
 _STARTER = (
@@ -81,6 +74,8 @@ _BALLPLAY = (
 )
 """The paper's figures, and its order. Its TSR is the mean of four pairs of skills; we ask as much of all twenty."""
 
+_NEEDS_OWN = frozenset({"paper"})
+
 _ABLATION = (
     "sm",
     "sm+ats",
@@ -89,6 +84,7 @@ _ABLATION = (
     "sm+stg",
     "sm+stg+stf",
     "sm+stg+stf+ats",
+    "paper",
     "full",
     "sm+t",
     "sm+hs",
@@ -107,8 +103,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     "main": Experiment(
         "main",
         "both baselines, plain, with neighbourhood starts, and with the full method",
-        tuple(map(Row, ("dm", "dm+nsi", "dm+full", "sm", "sm+nsi", "full"))),
+        tuple(map(Row, ("dm", "dm+nsi", "dm+full", "sm", "sm+nsi", "paper", "full"))),
         {"starter": _STARTER, "ballplay": _BALLPLAY},
+        needs_own=_NEEDS_OWN,
     ),
     "ablation": Experiment(
         "ablation",
@@ -121,11 +118,12 @@ EXPERIMENTS: dict[str, Experiment] = {
                 Band("success_rate/toss", "full", 0.30, above="sm+stg+stf+ats"),
             )
         },
+        needs_own=_NEEDS_OWN,
     ),
     "own": Experiment(
         "own",
         "what states of the policy's own bring to both (nothing where the task asks for none, as the starter)",
-        tuple(map(Row, ("sm", "sm+own", "full-own", "full"))),
+        tuple(map(Row, ("sm", "sm+own", "paper", "full"))),
         {},
     ),
     "noise": Experiment(

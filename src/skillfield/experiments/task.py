@@ -32,7 +32,9 @@ class Task:
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
     stages: tuple[Stage, ...] = ()
-    """What changes in the course of a training."""
+    """What changes in the course of a training, whatever the method."""
+    own_stages: tuple[Stage, ...] = ()
+    """What else changes for a method with `own`: states of the policy's own, detours, and what goes with them."""
     data: str = ""
     """Name of the folder that those recordings are imported into."""
     stand_in: str = ""

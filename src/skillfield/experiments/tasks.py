@@ -1,14 +1,33 @@
-"""All tasks by name."""
+"""All tasks by name, and how to add one of your own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 
-from skillfield.errors import ConfigError, unknown_name
+import numpy as np
+
+from skillfield.characters import CHARACTERS, Character
+from skillfield.clips import Clip, load_clips
+from skillfield.errors import CharacterError, ConfigError, unknown_name
+from skillfield.evaluation import KeepRule, SuccessRule, TrialPlan
 from skillfield.experiments.ballplay import ballplay, ballplay_full_hands, ballplay_paper
 from skillfield.experiments.courtside import courtside
 from skillfield.experiments.starter import starter
 from skillfield.experiments.task import Task
 
-__all__ = ["TASKS", "ballplay", "ballplay_full_hands", "ballplay_paper", "courtside", "starter", "task"]
+__all__ = [
+    "TASKS",
+    "add",
+    "ballplay",
+    "ballplay_full_hands",
+    "ballplay_paper",
+    "courtside",
+    "from_clips",
+    "starter",
+    "task",
+]
+
+_ROOM = 0.5  # metres that an object may go farther away than demonstrated
 
 TASKS: dict[str, Callable[[], Task]] = {
     "starter": starter,
@@ -22,5 +41,61 @@ TASKS: dict[str, Callable[[], Task]] = {
 def task(name: str) -> Task:
     """A task by name."""
     if name not in TASKS:
-        raise ConfigError(unknown_name("task", name, tuple(TASKS)))
+        own = "one of your own is known to the script that gives it to skillfield.command_line"
+        raise ConfigError(f"{unknown_name('task', name, tuple(TASKS))}; {own}")
     return TASKS[name]()
+
+
+def from_clips(
+    name: str,
+    clips: Path | str,
+    *,
+    like: Task,
+    character: Callable[[], Character] | None = None,
+    rules: Mapping[str, SuccessRule] | None = None,
+) -> Task:
+    """A task of your own: the skills that the clips of a folder show.
+
+    like: a task whose settings it takes, `starter()` for a laptop or `courtside()` for a humanoid and a GPU.
+    character: makes whoever the clips show; `like`'s if not given.
+    rules: when a skill has succeeded; without one, if it has not fallen and kept its first object near (`KeepRule`).
+    """
+    folder = Path(clips).resolve()
+    found = load_clips(folder)
+    skills = dict.fromkeys(clip.skill for clip in found)
+    strange = [skill for skill in rules or {} if skill not in skills]
+    if strange:
+        raise ConfigError(f"task '{name}': rules for {strange}, of which {folder} has no clip; it has {list(skills)}")
+    near: dict[str, SuccessRule] = {
+        skill: KeepRule(_ROOM + max(_farthest(clip) for clip in found if clip.skill == skill)) for skill in skills
+    }
+    return replace(
+        like,
+        name=name,
+        summary=f"the clips of {folder}",
+        character=character or like.character,
+        clips=folder,
+        trials=TrialPlan(near | dict(rules or {}), like.trials.seconds, box=like.trials.box),
+        data="",
+        stand_in="",
+    )
+
+
+def _farthest(clip: Clip) -> float:
+    """Largest distance between the root and the first object, metres; 0 without one."""
+    if not clip.object_pos.shape[1]:
+        return 0.0
+    return float(np.nanmax(np.linalg.norm(clip.object_pos[clip.valid, 0] - clip.root_pos[clip.valid], axis=-1)))
+
+
+def add(make: Callable[[], Task]) -> None:
+    """Let a task of your own, and its character, be found by name."""
+    own = make()
+    if own.name in TASKS:
+        raise ConfigError(f"there is a task '{own.name}' already; known: {list(TASKS)}")
+    who = own.character()
+    known = CHARACTERS.get(who.name)
+    if known is not None and known().joint_names != who.joint_names:
+        raise CharacterError(f"task '{own.name}': another character is called '{who.name}' already")
+    TASKS[own.name] = make
+    CHARACTERS.setdefault(who.name, own.character)

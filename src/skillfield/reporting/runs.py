@@ -188,30 +188,54 @@ def _read_numbers(path: Path) -> list[dict[str, float]]:
 
 
 def _check_numbers(result: Evaluation) -> None:
-    """Raise TypeError or ValueError unless every figure is one, and every skill has all of its own."""
-    skills = result.success_rate.keys()
+    """Raise TypeError or ValueError unless every figure is one, and every skill and every pair has all of its own."""
     for count in (result.trials, result.transition_trials):
-        if not isinstance(count, int) or count < 1:
+        if not _is_count(count) or count < 1:
             raise ValueError(f"{count!r} trials")
+    if isinstance(result.seed, bool) or not isinstance(result.seed, int):
+        raise ValueError(f"seed {result.seed!r}")
+    if result.samples is not None and not _is_count(result.samples):
+        raise ValueError(f"{result.samples!r} samples")
+    if result.device is not None and not isinstance(result.device, str):
+        raise ValueError(f"measured on {result.device!r}")
+    seconds = result.seconds
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        raise ValueError(f"trials of {seconds!r} s")
     across = list(result.transition_rate.values())
-    for rates in (result.success_rate, result.neighbourhood_rate, result.normalised_reward):
-        if rates.keys() != skills:
-            raise ValueError(f"figures of {list(rates)} beside those of {list(skills)}")
-    if not result.transition_rate.keys() <= skills or not all(targets.keys() <= skills for targets in across):
-        raise ValueError(f"transitions between other skills than {list(skills)}")
+    intervals = (result.success_interval, result.neighbourhood_interval)
     for rates in (result.success_rate, result.neighbourhood_rate, result.normalised_reward, *across):
         _check_shares(list(rates.values()))
-    for intervals in (result.success_interval, result.neighbourhood_interval):
-        for low, high in intervals.values():
+    for each in intervals:
+        for low, high in each.values():
             _check_shares([low, high])
-    if not isinstance(result.seconds, int | float):
-        raise ValueError(f"trials of {result.seconds!r} s")
+    skills = result.success_rate.keys()
+    for own in (result.neighbourhood_rate, result.normalised_reward, *intervals):
+        if own.keys() != skills:
+            raise ValueError(f"figures of {list(own)} beside those of {list(skills)}")
+    _check_pairs(result)
+
+
+def _check_pairs(result: Evaluation) -> None:
+    """Raise ValueError unless there is a transition from every skill into every other one. One alone may have none."""
+    skills, found = result.success_rate.keys(), result.transition_rate
+    if not found.keys() <= skills or not all(targets.keys() <= skills for targets in found.values()):
+        raise ValueError(f"transitions between other skills than {list(skills)}")
+    for source in skills:
+        targets = found.get(source, {}).keys()
+        if source in targets:
+            raise ValueError(f"a transition from {source} into itself")
+        if missing := skills - {source} - targets:
+            raise ValueError(f"no transition from {source} into {min(missing)}")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _check_shares(values: Sequence[float]) -> None:
     """Raise unless all lie between 0 and 1; what could not be measured is not a number."""
     for value in values:
-        if not isinstance(value, int | float) or value < 0 or value > 1:
+        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or value > 1:
             raise ValueError(f"{value!r} is no share")
 
 

@@ -30,22 +30,23 @@ _BEYOND_THE_CLIPS = Stage(
 )
 """Who can dribble learns what follows a throw, and more often how to come to a skill from another one."""
 
+_STEADY = Stage(400_000_000, {"env.insight": True, "ppo.target_kl": 0.02})
+"""Who comes round is judged by a critic that knows more, in smaller steps."""
+
 _LIVES = Stage(
     400_000_000,  # begun at 200 million, a third of the throws still failed 170 million later
     {
         "env.p_carry": 0.7,
         "env.p_lost": 0.3,
-        "env.insight": True,
         "augmentation.p_away": 0.1,
         "augmentation.detours": True,
         "augmentation.p_external": 0.4,  # of the starts, which are rarer now
-        "ppo.target_kl": 0.02,
     },
 )
-"""Who comes round learns to do so again and again, and to stand when the ball is gone."""
+"""And learns to do so again and again, and to stand when the ball is gone."""
 
 _POLISH = Stage(1_200_000_000, {"ppo.target_kl": 0.008})
-"""Smaller steps."""
+"""Smaller steps still."""
 
 
 def ballplay() -> Task:
@@ -81,7 +82,8 @@ def ballplay() -> Task:
             by_skill=True,
             half=True,
         ),
-        stages=(_BEYOND_THE_CLIPS, _LIVES, _POLISH),
+        stages=(_BEYOND_THE_CLIPS, _STEADY, _POLISH),
+        own_stages=(_LIVES,),
         num_envs=8192,
         minutes=60.0,
         table_samples=750_000_000,
@@ -110,6 +112,8 @@ def ballplay_paper() -> Task:
         encoder=EncoderConfig(),
         ppo=PPOConfig(),
         stages=(),
+        own_stages=(),
         num_envs=2048,
         minutes=24 * 60.0,
+        table_samples=1_300_000_000,
     )
