@@ -16,7 +16,7 @@ TINY = ["--num-envs", "32", "--ppo.horizon", "4", "--ppo.minibatch", "64", "--pp
 
 
 def train_tiny(folder: Path, samples: int = 512) -> None:
-    assert main(["train", "starter", "--samples", str(samples), "--out", str(folder), *TINY]) == 0
+    assert main(["train", "starter", "--method", "sm", "--samples", str(samples), "--out", str(folder), *TINY]) == 0
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_a_run_folder_holds_config_metrics_and_checkpoint(run: Path) -> None:
 
 def test_a_run_is_not_overwritten(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A second run into the same folder is refused."""
-    assert main(["train", "starter", "--samples", "512", "--out", str(run), *TINY]) == 2
+    assert main(["train", "starter", "--method", "sm", "--samples", "512", "--out", str(run), *TINY]) == 2
     assert "already holds a run" in capsys.readouterr().err
 
 

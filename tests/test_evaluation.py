@@ -119,6 +119,15 @@ def test_wilson_interval_is_the_textbook_one() -> None:
     assert wilson_interval(5, 5)[1] == 1.0
 
 
+def test_an_interval_has_its_rate_in_it() -> None:
+    """Whatever the arithmetic makes of its last digit: all of 10,000 are 1, and not a little less at best."""
+    assert wilson_interval(10_000, 10_000)[1] == 1.0
+    for trials in range(1, 201):
+        for successes in range(trials + 1):
+            low, high = wilson_interval(successes, trials)
+            assert 0 <= low <= successes / trials <= high <= 1
+
+
 def make_env(count: int) -> ImitationEnv:
     character = hand()
     return build_env(config(), build_motion(starter(), character), character, count, None)

@@ -110,6 +110,13 @@ def test_an_interruption_reaches_all_of_them(tmp_path: Path, number: signal.Sign
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
 
 
+def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """Before anything runs."""
+    (tmp_path / "logs").touch()
+    with pytest.raises(SkillfieldError, match=r"logs: cannot be written: File exists"):
+        run([python(tmp_path, "one", "")], 1)
+
+
 @pytest.mark.slow
 def test_an_experiment_runs_its_rows_side_by_side(tmp_path: Path) -> None:
     """Two rows for real, with their second seed, into one table; and the same command does nothing more."""

@@ -40,7 +40,22 @@ def failing(monkeypatch: pytest.MonkeyPatch, problem: Exception) -> None:
 
 def train(folder: Path) -> int:
     """A tiny run."""
-    return main(["train", "starter", "--num-envs", "48", "--ppo.hidden", "16", "--device", "cpu", "--out", str(folder)])
+    return main(
+        [
+            "train",
+            "starter",
+            "--method",
+            "sm",
+            "--num-envs",
+            "48",
+            "--ppo.hidden",
+            "16",
+            "--device",
+            "cpu",
+            "--out",
+            str(folder),
+        ]
+    )
 
 
 @pytest.mark.parametrize(

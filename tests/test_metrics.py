@@ -240,9 +240,10 @@ def test_averages_are_plain_means() -> None:
 
 def test_an_evaluation_survives_a_file() -> None:
     """Through JSON and back it is equal; the averages go along for readers."""
-    text = json.dumps(FIGURES.to_dict())
-    assert json.loads(text)["average"] == FIGURES.averages()
-    assert Evaluation.from_dict(json.loads(text)) == FIGURES
+    for figures in (FIGURES, replace(FIGURES, samples=5_000_000, device="cuda")):
+        text = json.dumps(figures.to_dict())
+        assert json.loads(text)["average"] == FIGURES.averages()
+        assert Evaluation.from_dict(json.loads(text)) == figures
 
 
 def test_a_file_from_before_pairs_had_trials_of_their_own_is_read() -> None:
@@ -259,6 +260,25 @@ def test_the_number_of_trials_in_words() -> None:
     assert FIGURES.measured_with() == "10 trials of 10 s per skill and per pair of skills"
     apart = replace(FIGURES, trials=10_000, transition_trials=500)
     assert apart.measured_with() == "10,000 trials of 10 s per skill, 500 per pair of skills"
+
+
+def test_one_trial_is_not_several() -> None:
+    """In words."""
+    once = replace(FIGURES, trials=1, transition_trials=1)
+    assert once.measured_with() == "1 trial of 10 s per skill and per pair of skills"
+
+
+def test_rates_are_counted(scene: Scene, trials: list[tuple[Starts, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """9 of 10 are 0.9, which a sum of 32-bit numbers is not."""
+    monkeypatch.setattr(Judge, "success", lambda _: dict.fromkeys(PLAN.skills, torch.arange(10) > 0))
+    assert evaluate_policy(*scene, PLAN, trials=10).success_rate == dict.fromkeys(PLAN.skills, 0.9)
+
+
+@pytest.mark.parametrize("seed", [2**64, -(2**63) - 1])
+def test_a_seed_fits_into_64_bits(seed: int, scene: Scene) -> None:
+    """The generator has no room for more."""
+    with pytest.raises(ConfigError, match=f"seed is {seed}, it must fit into 64 bits"):
+        evaluate_policy(*scene, PLAN, trials=1, seed=seed)
 
 
 def test_one_skill_alone_has_no_transitions(scene: Scene, trials: list[tuple[Starts, int]]) -> None:

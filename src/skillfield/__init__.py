@@ -7,19 +7,41 @@
 
 from typing import TYPE_CHECKING, Any
 
-from skillfield.clips import Clip, load_clips
+from skillfield.clips import Clip, load_clips, save_clips
 from skillfield.errors import SkillfieldError
 
 if TYPE_CHECKING:
     from skillfield.api import evaluate, resume, train
     from skillfield.characters import Character
+    from skillfield.cli.program import command_line
     from skillfield.deployment import load_policy
+    from skillfield.evaluation import SuccessRule, TrialPlan
     from skillfield.experiments import tasks
+    from skillfield.experiments.task import Task
 
-__all__ = ["Character", "Clip", "SkillfieldError", "evaluate", "load_clips", "load_policy", "resume", "tasks", "train"]
+__all__ = [
+    "Character",
+    "Clip",
+    "SkillfieldError",
+    "SuccessRule",
+    "Task",
+    "TrialPlan",
+    "command_line",
+    "evaluate",
+    "load_clips",
+    "load_policy",
+    "resume",
+    "save_clips",
+    "tasks",
+    "train",
+]
 
 _LAZY = {
     "Character": "skillfield.characters",
+    "SuccessRule": "skillfield.evaluation",
+    "Task": "skillfield.experiments.task",
+    "TrialPlan": "skillfield.evaluation",
+    "command_line": "skillfield.cli.program",
     "evaluate": "skillfield.api",
     "load_policy": "skillfield.deployment",
     "resume": "skillfield.api",

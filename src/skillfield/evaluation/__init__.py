@@ -1,5 +1,7 @@
 """Measuring a policy: trials, success rules, and the paper's metrics. Knows nothing of training."""
 
 from skillfield.evaluation.metrics import Evaluation, TrialPlan, evaluate_policy
+from skillfield.evaluation.rollout import Trials
+from skillfield.evaluation.success import KeepRule, SuccessRule
 
-__all__ = ["Evaluation", "TrialPlan", "evaluate_policy"]
+__all__ = ["Evaluation", "KeepRule", "SuccessRule", "TrialPlan", "Trials", "evaluate_policy"]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skillfield.evaluation.rollout import Trials
 
-__all__ = ["DribbleRule", "HoldRule", "SuccessRule", "TossRule", "longest_run"]
+__all__ = ["DribbleRule", "HoldRule", "KeepRule", "SuccessRule", "TossRule", "longest_run"]
 
 
 class SuccessRule(ABC):
@@ -20,6 +20,21 @@ class SuccessRule(ABC):
     @abstractmethod
     def judge(self, trials: Trials) -> Tensor:
         """Which trials succeeded.  [N] bool"""
+
+
+@dataclass(frozen=True)
+class KeepRule(SuccessRule):
+    """Has neither fallen nor lost its object by the end of the trial: for skills without a rule of their own."""
+
+    max_distance: float
+    """Metres between the root and the first object that count as losing it."""
+    settle_seconds: float = 1.5
+    """Time to get hold of it, not judged."""
+
+    def judge(self, trials: Trials) -> Tensor:
+        first = min(round(self.settle_seconds * trials.fps), trials.num_steps - 1)
+        away = (trials.object_pos_w - trials.root_pos_w)[first:].norm(dim=-1)
+        return trials.alive[-1] & (away <= self.max_distance).all(dim=0)
 
 
 @dataclass(frozen=True)

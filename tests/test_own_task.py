@@ -1,0 +1,139 @@
+"""Tasks of the user's own: made of a folder of clips, found by name, and driven by the whole command line."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import skillfield as sf
+from skillfield.characters import CHARACTERS, character
+from skillfield.errors import CharacterError, ClipError, ConfigError
+from skillfield.evaluation import KeepRule, Trials
+from skillfield.evaluation.success import HoldRule
+from skillfield.experiments.starter.authoring import CLIP_FOLDER as STARTER_CLIPS
+from skillfield.experiments.tasks import add, from_clips, starter, task
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "own_task.py"
+
+
+def test_the_skills_of_a_folder_of_clips() -> None:
+    """In the order of its files, each with the rule that it was given or one that fits what was demonstrated."""
+    rule = HoldRule(min_height=1.0)
+    own = from_clips("mine", STARTER_CLIPS, like=starter(), rules={"hold": rule})
+    assert (own.name, own.clips, own.data, own.stand_in) == ("mine", STARTER_CLIPS.resolve(), "", "")
+    assert own.skills == tuple(dict.fromkeys(clip.skill for clip in sf.load_clips(STARTER_CLIPS)))
+    assert own.trials.rules["hold"] is rule
+    kept = own.trials.rules["toss"]
+    assert isinstance(kept, KeepRule)
+    (toss,) = (clip for clip in sf.load_clips(STARTER_CLIPS) if clip.skill == "toss")
+    farthest = np.linalg.norm(toss.object_pos[:, 0] - toss.root_pos, axis=1).max()
+    assert kept.max_distance == pytest.approx(farthest + 0.5)
+    assert (own.env, own.ppo, own.augmentation, own.trials.box) == (
+        starter().env,
+        starter().ppo,
+        starter().augmentation,
+        starter().trials.box,
+    )
+
+
+def test_rules_without_clips_and_folders_without_clips_are_refused(tmp_path: Path) -> None:
+    """One line each, that names what there is."""
+    with pytest.raises(ConfigError, match=r"task 'mine': rules for \['juggle'\], of which .* has no clip; it has \["):
+        from_clips("mine", STARTER_CLIPS, like=starter(), rules={"juggle": HoldRule(min_height=1.0)})
+    with pytest.raises(ClipError, match=str(tmp_path)):
+        from_clips("mine", tmp_path, like=starter())
+
+
+def test_an_object_is_kept_that_stays_near_after_a_while() -> None:
+    """It may be anywhere at first; then it is never too far away, and nobody has fallen at the end."""
+    steps = 200
+    away = torch.zeros(steps, 4, 3)
+    away[:60, 0, 0] = 5.0  # caught in time
+    away[150, 1, 1] = 1.1  # lost for a moment
+    alive = torch.ones(steps, 4, dtype=torch.bool)
+    alive[-1, 2] = False
+    trials = Trials(60.0, torch.zeros_like(away), away, torch.zeros(steps, 4, dtype=torch.bool), alive)
+    assert KeepRule(max_distance=1.0).judge(trials).tolist() == [True, False, False, True]
+
+
+def test_a_task_that_was_added_is_found_with_its_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their names; a name that is taken is refused, and so is another character of a known name."""
+    tasks, characters = dict[str, Callable[[], sf.Task]](), dict(CHARACTERS)
+    monkeypatch.setattr("skillfield.experiments.tasks.TASKS", tasks)
+    monkeypatch.setattr("skillfield.experiments.tasks.CHARACTERS", characters)
+    monkeypatch.setattr("skillfield.characters.CHARACTERS", characters)
+
+    def pole(joint: str = "hinge") -> sf.Character:
+        return sf.Character.from_mjcf(
+            '<mujoco model="pole"><option timestep="0.00833333333"/><worldbody><body name="a">'
+            f'<joint name="{joint}"/><geom size=".1"/></body></worldbody>'
+            f'<actuator><position name="a" joint="{joint}"/></actuator></mujoco>'
+        )
+
+    def mine() -> sf.Task:
+        return replace(starter(), name="mine", character=pole)
+
+    add(mine)
+    assert task("mine").name == "mine"
+    assert character("pole").joint_names == ("hinge",)
+    with pytest.raises(ConfigError, match=r"there is a task 'mine' already; known: \['mine'\]"):
+        add(mine)
+    with pytest.raises(CharacterError, match="task 'other': another character is called 'pole' already"):
+        add(lambda: replace(starter(), name="other", character=lambda: pole("slide")))
+    with pytest.raises(ConfigError, match=r"unknown task 'golf'; known: mine; .* skillfield\.command_line"):
+        task("golf")
+    assert list(tasks) == ["mine"]
+
+
+def run(*arguments: str, folder: Path) -> str:
+    """The example as its page calls it; what it printed."""
+    source = str(Path(sf.__file__).parents[1])
+    path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH", ""))))
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE), *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_example_is_a_command_line_of_its_own(tmp_path: Path) -> None:
+    """Clips are made and checked, a policy is trained and measured, and jobs of a table know the task as well."""
+    assert run("clips", folder=tmp_path) == "ring_clips: circle_left, circle_right\n"
+    assert "0 error(s), 0 warning(s)" in run("data", "check", "ring_clips", folder=tmp_path)
+    short = ("--samples", "2048", "--num-envs", "64", "--encoder.steps", "5")
+    said = run("train", "ring", "--method", "full", *short, folder=tmp_path)
+    assert "next: python own_task.py evaluate runs/ring-full-0" in said
+    assert "circle_left" in run("evaluate", "runs/ring-full-0", "--trials", "2", folder=tmp_path)
+    table = ("experiment", "main", "--task", "ring", "--methods", "sm", "sm+nsi", "--seeds", "1", "--jobs", "2")
+    said = run(*table, "--samples", "8192", "--trials", "2", "--out", "table", folder=tmp_path)
+    assert "sm+nsi" in said
+
+
+def test_its_demonstrations_pass_and_its_rule_can_fail() -> None:
+    """A puck that goes round as demonstrated succeeds; the other way round, or out of the ring, it does not."""
+    sys.path.insert(0, str(EXAMPLE.parent))
+    try:
+        import own_task  # type: ignore[import-not-found]
+    finally:
+        sys.path.remove(str(EXAMPLE.parent))
+    left, right = own_task.make_clips()
+    rounds = [torch.tensor(np.tile(clip.object_pos[:, 0], (5, 1))) for clip in (left, right)]
+    puck = torch.stack((*rounds, rounds[0]), dim=1)
+    root = puck.clone()
+    root[300:, 2, 0] += 0.2
+    flags = torch.ones(600, 3, dtype=torch.bool)
+    trials = Trials(60.0, root, puck, flags, flags)
+    assert own_task.CircleRule(0.5).judge(trials).tolist() == [True, False, False]
+    assert own_task.CircleRule(-0.5).judge(trials).tolist() == [False, True, False]
