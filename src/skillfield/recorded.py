@@ -11,8 +11,10 @@ compiled into such before it is recorded, which takes its time once. It reads da
 """
 
 import gc
+import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Generic, TypeVar
 
 import torch
@@ -87,13 +89,16 @@ class Recorded(Generic[Result]):
 def fused(work: Callable[..., Result], backend: str = "inductor") -> Callable[..., Result]:
     """The same work in few large kernels, compiled when it is first called; the work itself where that fails."""
     chosen: Callable[..., Result] = torch.compile(work, fullgraph=True, dynamic=False, backend=backend)
+    quiet: AbstractContextManager[None] = _without_logs()  # while it compiles
 
     def attempt(*inputs: Tensor) -> Result:
-        nonlocal chosen
+        nonlocal chosen, quiet
         if chosen is work:
             return work(*inputs)
         try:
-            return chosen(*inputs)
+            with quiet:
+                quiet = nullcontext()
+                return chosen(*inputs)
         except (RuntimeError, ImportError, OSError) as problem:  # whatever a compiler may lack
             reason, name = next(iter(str(problem).splitlines()), type(problem).__name__), work.__name__
             warnings.warn(SkillfieldNote(f"kernels of {name} are not fused, which is slower: {reason}"), stacklevel=2)
@@ -101,3 +106,14 @@ def fused(work: Callable[..., Result], backend: str = "inductor") -> Callable[..
             return work(*inputs)
 
     return attempt
+
+
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """A compiler that fails tells it to the log at length; the note says it in a line."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)
