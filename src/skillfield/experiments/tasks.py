@@ -85,7 +85,8 @@ def _farthest(clip: Clip) -> float:
     """Largest distance between the root and the first object, metres; 0 without one."""
     if not clip.object_pos.shape[1]:
         return 0.0
-    return float(np.nanmax(np.linalg.norm(clip.object_pos[clip.valid, 0] - clip.root_pos[clip.valid], axis=-1)))
+    away = np.linalg.norm(clip.object_pos[clip.valid, 0] - clip.root_pos[clip.valid], axis=-1)
+    return float(np.nanmax(away, initial=0.0))
 
 
 def add(make: Callable[[], Task]) -> None:
