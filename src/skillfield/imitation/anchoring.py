@@ -50,8 +50,9 @@ class Anchor:
 
     def drop_where(self, chosen: Tensor, row: Tensor, qpos: Tensor) -> None:
         """The same for those of a mask, whatever their frame.  [E] bool, [E], [E, Q]"""
-        fresh = torch.stack(self._layout.alignment(qpos, self._motion.qpos[row]), dim=1)
-        torch.where(chosen[:, None, None], fresh, self.place, out=self.place)
+        fresh = self._layout.alignment(qpos, self._motion.qpos[row])
+        for part, own in zip(fresh, self.place.unbind(1), strict=True):  # PyTorch 2.11 cannot compile them as one
+            own.copy_(torch.where(chosen.unsqueeze(1), part, own))
 
     def moved(self, state: Kinematics) -> Kinematics:
         """States as they are compared."""
