@@ -57,7 +57,7 @@ def train(
     minutes, samples: budget; the task's own if neither is given.
     run: folder to write; `runs/TASK-METHOD-SEED` if not given.
     device: cpu, cuda or auto; what suits the task if not given.
-    data: folder of imported recordings, for tasks that do not bring their own clips.
+    data: folder of clips of the same skills, in place of the task's own; or a task whose clips are meant.
     """
     chosen = find_task(task) if isinstance(task, str) else task
     config = replace(preset(chosen, method), seed=seed, data=None if data is None else kept_folder(data))

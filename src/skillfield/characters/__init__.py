@@ -16,11 +16,11 @@ CHARACTERS: dict[str, Callable[[], Character]] = {
     "humanoid": humanoid,
     "humanoid_fused": partial(humanoid, "fused"),
 }
-"""Every built-in character by the name that clips carry."""
+"""Every known character by the name that clips carry: those built in, and those of tasks that were added."""
 
 
 def character(name: str) -> Character:
-    """Build a built-in character by name."""
+    """Build a known character by name."""
     if name not in CHARACTERS:
         raise CharacterError(unknown_name("character", name, tuple(CHARACTERS)))
     return CHARACTERS[name]()

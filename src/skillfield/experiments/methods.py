@@ -35,7 +35,7 @@ class Method:
 
 
 _FULL = Method(
-    "the paper's method (STG, STF, ATS, history encoder), and states of the policy's own",
+    "the paper's method (STG, STF, ATS, history encoder), states of the policy's own, and detours",
     stg=True,
     stf=True,
     ats=True,
@@ -53,7 +53,7 @@ METHODS: dict[str, Method] = {
     "sm+stg+stf": Method("… both", stg=True, stf=True),
     "sm+stg+stf+ats": Method("… and hard ones more often", stg=True, stf=True, ats=True),
     "full": _FULL,
-    "paper": replace(_FULL, summary="… without the latter", own=False),
+    "paper": replace(_FULL, summary="… without the last two", own=False),
     "sm+own": Method("SkillMimic with states of the policy's own", own=True),
     "sm+t": Method("SkillMimic with the reference time as a condition", history="time"),
     "sm+hs": Method("SkillMimic with the whole past second stacked", history="stacked"),

@@ -122,7 +122,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "own": Experiment(
         "own",
-        "what states of the policy's own bring to both (nothing where the task asks for none, as the starter)",
+        "what we add to the paper's starts brings to both (nothing where the task asks for none, as the starter)",
         tuple(map(Row, ("sm", "sm+own", "paper", "full"))),
         {},
     ),

@@ -12,10 +12,7 @@ from skillfield.errors import CharacterError
 __all__ = ["for_warp", "put_model"]
 
 _PLANE, _CAPSULE = mujoco.mjtGeom.mjGEOM_PLANE.value, mujoco.mjtGeom.mjGEOM_CAPSULE.value
-_PASSIVE = (
-    *("jnt_stiffness", "jnt_stiffnesspoly", "dof_damping", "dof_dampingpoly"),
-    *("actuator_damping", "actuator_dampingpoly"),
-)
+_PASSIVE = [f"{thing}{poly}" for thing in ("jnt_stiffness", "dof_damping", "actuator_damping") for poly in ("", "poly")]
 _UPRIGHT = wp.constant(1e-5)  # a capsule that stands straighter has no direction on the plane
 
 wp.set_module_options({"enable_backward": False})
