@@ -55,6 +55,44 @@ def test_reference_velocities_are_differences_of_frames(make_clip: MakeClip, han
     assert torch.equal(motion.qvel[0], motion.qvel[1])
 
 
+@pytest.mark.parametrize("touches", [5.1, 5.5, 5.9, 6.0, 6.1])
+def test_a_ball_that_bounced_between_two_frames_rises(
+    touches: float, make_clip: MakeClip, hand_character: Character
+) -> None:
+    """A ball that falls and rises at 6 m/s does so in every frame: no difference is taken across its bounce."""
+    frames = torch.arange(12.0)
+    rise = _rise_of(0.1 + 0.1 * (frames - touches).abs(), make_clip, hand_character)
+    torch.testing.assert_close(rise, torch.where(frames > touches, 6.0, -6.0), rtol=0, atol=1e-3)
+
+
+STEPS_FROM_THE_FLOOR = torch.arange(12.0) - 5.5
+
+
+@pytest.mark.parametrize(
+    "heights",
+    [0.02 * STEPS_FROM_THE_FLOOR**2, 0.1 + 0.008 * STEPS_FROM_THE_FLOOR.abs()],
+    ids=["soft, over several frames", "at half a metre per second, as in a hand"],
+)
+def test_a_gentle_bounce_is_seen_from_frame_to_frame(
+    heights: torch.Tensor, make_clip: MakeClip, hand_character: Character
+) -> None:
+    """Its velocities stay backward differences."""
+    expected = 60 * heights.diff()
+    rise = _rise_of(heights, make_clip, hand_character)
+    torch.testing.assert_close(rise, torch.cat((expected[:1], expected)), rtol=0, atol=1e-3)
+
+
+def _rise_of(heights: torch.Tensor, make_clip: MakeClip, character: Character) -> torch.Tensor:
+    """The vertical velocity of a reference ball at these heights, which tables and states agree on."""
+    clip = make_clip(len(heights))
+    object_pos = clip.object_pos.copy()
+    object_pos[:, 0, 2] = heights
+    motion = ReferenceMotion([replace(clip, object_pos=object_pos)], character, ["sway"])
+    seen = motion.kinematics(torch.arange(len(heights))).object_lin_vel_w[:, 0, 2]
+    assert torch.equal(seen, motion.qvel[:, character.layout().fields["object_pos"][2]])
+    return seen
+
+
 def test_reference_bodies_move_as_their_positions_do(make_clip: MakeClip, hand_character: Character) -> None:
     """Velocities of key bodies and objects are differences of their poses; the ball spins at two radians per second."""
     motion = ReferenceMotion([make_clip(8)], hand_character, ["sway"])

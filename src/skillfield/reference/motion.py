@@ -21,7 +21,7 @@ from skillfield.clips.checking import label_findings, quaternion_findings
 from skillfield.errors import ClipError, unknown_name
 from skillfield.reference.interpolation import fill_gaps, resample, trimmed
 from skillfield.reference.kinematics import Kinematics
-from skillfield.rotations import quat_conjugate, quat_multiply, rotvec_between, rotvec_from_quat
+from skillfield.rotations import quat_rotate, rotvec_between
 
 __all__ = ["Detour", "ReferenceMotion", "Tail", "clip_positions"]
 
@@ -30,6 +30,9 @@ _COLUMNS = (*_POSES, "contacts")
 
 _MAX_ROOT_ERROR = 0.05
 """A clip whose root the character cannot reach to within this (metres, radians) belongs to another character."""
+
+_FREE = 0.5
+"""An object whose vertical velocity changes by less than this from frame to frame is touched by nothing hard (m/s)."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +125,13 @@ class ReferenceMotion:
             joint_vel=self.qvel[:, layout.joint_dofs.to(device)],
             object_pos_w=rows([pos[:, things] for pos, _ in poses]),
             object_quat_w=rows([quat[:, things] for _, quat in poses]),
-            object_lin_vel_w=rows([_forward_fill(pos[:, things].diff(dim=0) * POLICY_HZ) for pos, _ in poses]),
-            object_ang_vel_w=rows([_forward_fill(_angular_velocity(quat[:, things])) for _, quat in poses]),
+            object_lin_vel_w=rows([v[:, layout.fields["object_pos"]].unflatten(1, (-1, 3)) for v in qvel]),
+            object_ang_vel_w=rows(
+                [
+                    quat_rotate(quat[:, things], v[:, layout.fields["object_rot"]].unflatten(1, (-1, 3)))
+                    for v, (_, quat) in zip(qvel, poses, strict=True)
+                ]
+            ),
         )
         # one wide table, so that a look-up is one gather and its fields are views
         self._shapes = [field.shape[1:] for field in kinematics]
@@ -281,13 +289,23 @@ def _check_root(clip: Clip, character: Character, qpos: Tensor) -> None:
 
 
 def _velocities(layout: Layout, qpos: Tensor) -> Tensor:
-    """Backward differences: a frame's velocity is the one that led to it, and the first frame takes the second's."""
-    return _forward_fill(layout.difference(qpos[:-1], qpos[1:]) * POLICY_HZ)
+    """Backward differences: a frame's velocity is the one that led to it, and the first frame takes the second's.
 
-
-def _angular_velocity(quat: Tensor) -> Tensor:
-    """World angular velocity between consecutive frames.  [T - 1, ..., 3]"""
-    return rotvec_from_quat(quat_multiply(quat[1:], quat_conjugate(quat[:-1]))) * POLICY_HZ
+    An object that bounces between two frames, as a captured ball does, has in the later one the velocity that leads on
+    from there: the difference across a bounce is something between falling and rising, and a ball that starts with it
+    lies dead. A bounce that takes several frames, as a soft ball's does, is seen from frame to frame and stays.
+    [T, Q] → [T, D]
+    """
+    velocity = _forward_fill(layout.difference(qpos[:-1], qpos[1:]) * POLICY_HZ)
+    places, turns = (layout.fields[name].unflatten(0, (-1, 3)) for name in ("object_pos", "object_rot"))
+    for dofs in torch.cat((places, turns), dim=1):  # of one object
+        rise = velocity[:, dofs[2]]
+        falls, mixed, rises = rise[1:-3], rise[2:-2], rise[3:-1]
+        free = rise.diff().abs() < _FREE
+        hard = free[:-3] & (falls < -_FREE) & (falls + _FREE < mixed) & (mixed < rises) & (rises > 0) & free[3:]
+        bounces = 2 + torch.nonzero(hard)
+        velocity[bounces, dofs] = velocity[bounces + 1, dofs]
+    return velocity
 
 
 def _forward_fill(differences: Tensor) -> Tensor:
