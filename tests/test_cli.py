@@ -1,9 +1,11 @@
 """Commands: every mistake is one line, exit code 2, and leaves nothing behind; the story works end to end."""
 
 import json
+import signal
 import subprocess
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -147,11 +149,15 @@ def test_ctrl_c_saves_a_checkpoint_and_says_how_to_go_on(tmp_path: Path) -> None
         str(folder),
         *TINY,
     ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    while not (folder / "metrics.jsonl").exists():
-        assert process.poll() is None
-    process.send_signal(2)
-    output, _ = process.communicate(timeout=60)
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests in the background of a shell do not hear it
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heard) as process:
+        try:
+            while not (folder / "metrics.jsonl").exists():
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            output, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130
     assert f"skillfield train --resume {folder}" in output
     assert (folder / "checkpoints" / "latest").is_file()

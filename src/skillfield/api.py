@@ -125,7 +125,7 @@ def _train_claimed(config: RunConfig, run: Path, chosen: Task, resumed: bool, pr
 
     def learner(begun: bool) -> PPO:
         """Of the stage that the run has come to; one that has begun goes on from its newest checkpoint."""
-        ppo = build_ppo(config.at(counters.samples), chosen)
+        ppo = build_ppo(config.at(counters.samples), chosen, begun)
         if begun:
             resume_learner(latest_checkpoint(run), ppo, identity)
         return ppo

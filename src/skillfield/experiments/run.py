@@ -172,23 +172,28 @@ def build_env(
     return ImitationEnv(engine, sampler, config.env, encoder)
 
 
-def build_encoder(config: RunConfig, motion: ReferenceMotion, character: Character) -> HistoryEncoder | None:
-    """The pre-trained history encoder, if the run has one."""
+def build_encoder(
+    config: RunConfig, motion: ReferenceMotion, character: Character, begun: bool = False
+) -> HistoryEncoder | None:
+    """The history encoder, if the run has one: pre-trained, or of a run that has begun, whose checkpoint knows it."""
     if config.env.history != "encoder":
         return None
     history = History(motion, character, 1, config.env.history_length)
+    if begun:
+        empty = HistoryEncoder(history.features, history.length, config.encoder).to(motion.device)
+        return empty.requires_grad_(False).eval()
     return pretrained_encoder(history, motion, config.encoder)
 
 
-def build_ppo(config: RunConfig, chosen: Task | None = None) -> PPO:
-    """Environment, networks and learner of a run, seeded."""
+def build_ppo(config: RunConfig, chosen: Task | None = None, begun: bool = False) -> PPO:
+    """Environment, networks and learner of a run, seeded. begun: its state will be that of a checkpoint."""
     chosen = chosen or task(config.task)
     character = chosen.character()
     device = choose_device(config.device)
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # TF32 in the networks
     motion = build_motion(chosen, character, device, config.data)
-    encoder = build_encoder(config, motion, character)
+    encoder = build_encoder(config, motion, character, begun)
     torch.manual_seed(config.seed)
     env = build_env(config, motion, character, config.num_envs, encoder)
     spread = config.ppo.sigma if config.ppo.exploration == "learned" else None
