@@ -39,8 +39,8 @@ def test_the_starter_is_measured_and_the_result_written(tmp_path: Path, capsys: 
     found = json.loads(capsys.readouterr().out)
     assert found == json.loads(out.read_text())
     assert [(run["task"], run["method"], run["num_envs"]) for run in found["runs"]] == [
-        ("starter", "sm", 4),
-        ("starter", "sm", 8),
+        ("starter", "full", 4),
+        ("starter", "full", 8),
     ]
     for run in found["runs"]:
         rates = run["samples_per_second"]
