@@ -322,3 +322,13 @@ def test_a_file_that_disagrees_is_not_kept(tmp_path: Path, monkeypatch: pytest.M
         export_policy("starter", out)
     assert [path.name for path in tmp_path.iterdir()] == ["starter.onnx"]
     assert out.read_text() == "earlier"
+
+
+def test_a_loaded_policy_leaves_threads_alone() -> None:
+    """They are the program's that loads it."""
+    torch.set_num_threads(2)
+    try:
+        sf.load_policy("starter")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)

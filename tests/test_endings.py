@@ -15,6 +15,7 @@ from skillfield.learning.networks import ActorCritic
 from skillfield.learning.ppo import PPO, PPOConfig
 from skillfield.reference import ReferenceMotion, TrackingWeights
 from skillfield.reference.endings import return_exponent, returns
+from skillfield.reference.motion import Detour
 from skillfield.reference.states import StateKinematics
 
 MakeClip = Callable[..., Clip]
@@ -61,6 +62,14 @@ def test_a_motion_that_repeats_itself_goes_on(both: ReferenceMotion, hand_charac
     assert exponent[0] < 0.2
     assert exponent[1] > 3.0
     assert returns(both, states, weights).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(("stops", "goes_on"), [(30, True), (60, False)])
+def test_what_was_cut_off_goes_on(stops: int, goes_on: bool, both: ReferenceMotion, hand_character: Character) -> None:
+    """A detour follows a demonstration of another skill, here a climb: only with its last frame all is over."""
+    states, climbing = StateKinematics(hand_character), both.frames(torch.arange(60, 60 + stops))
+    motion = both.with_detours([Detour("from climb to bob", 0, climbing, entries=1)], states)
+    assert returns(motion, states, TrackingWeights()).tolist() == [True, False, goes_on]
 
 
 def test_passing_the_same_place_the_other_way_is_no_return(make_clip: MakeClip, hand_character: Character) -> None:

@@ -189,7 +189,8 @@ def test_a_checkpoint_holds_the_encoder(run: tuple[Path, RunConfig]) -> None:
     learner = build_ppo(config)
     trained = learner.model.encoder
     assert isinstance(trained, HistoryEncoder)
-    window = torch.randn(6, 60, state["history"]["features"])
+    assert state.history is not None
+    window = torch.randn(6, 60, state.history.features)
     assert torch.equal(model.encoder(window), trained(window))
     assert not model.encoder(window).requires_grad
     assert model.encoder.config == SMALL

@@ -120,7 +120,7 @@ def test_a_checkpoint_knows_of_it(tmp_path: Path) -> None:
     ppo.update(0.0)
     path = save_checkpoint(tmp_path, ppo, Counters(), {})
     model, state = load_model(path)
-    assert state["insight"] == model.insight == ppo.env.insight_size > 0
+    assert state.insight == model.insight == ppo.env.insight_size > 0
     again = build_ppo(config)
     resume(path, again, {})
     torch.testing.assert_close(again.env.insight, ppo.env.insight)

@@ -15,6 +15,7 @@ from skillfield.configuration import changed
 from skillfield.errors import ConfigError
 from skillfield.experiments.run import RunConfig, build_ppo, load_config, preset, save_config
 from skillfield.experiments.stages import Stage, describe, merged, paced, stage_at, without
+from skillfield.experiments.tasks import task as find_task
 from skillfield.files import read_json, write_json
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume, save_checkpoint
@@ -116,6 +117,14 @@ def test_a_method_decides_what_is_its_own_in_every_stage() -> None:
         assert (other.env.clip_end, other.env.insight, other.ppo) == ("loop", True, last.ppo)
 
 
+def test_a_task_cannot_give_it_to_others() -> None:
+    """Not even in the stages that are everyone's."""
+    own = {"env.p_carry": 0.7, "augmentation.p_away": 0.1, "ppo.gae_lambda": 0.9}
+    task = replace(find_task("starter"), stages=(Stage(1000, own), Stage(2000, {"env.p_lost": 0.3})))
+    assert preset(task, "sm").stages == (Stage(1000, {"ppo.gae_lambda": 0.9}),)
+    assert preset(task, "full").stages == task.stages
+
+
 @pytest.mark.parametrize("after", [100_000_000, 300_000_000, 500_000_000, 1_300_000_000])
 def test_rows_of_the_ablation_differ_in_one_part_at_any_time(after: int) -> None:
     """Of the humanoid's: starts from other skills, reconnection, hard ones more often, the encoder, what we add."""
@@ -199,7 +208,7 @@ def test_one_command_goes_through_all_of_them(tmp_path: Path, monkeypatch: pytes
     assert built == [("auto", False, lam), ("loop", False, lam), ("loop", True, 0.9)]
     assert read_metrics(tmp_path / METRICS_FILE)[-1]["samples"] == 5 * UPDATE
     model, state = load_model(latest_checkpoint(tmp_path))
-    assert (state["counters"]["updates"], model.insight > 0) == (5, True)
+    assert (state.counters.updates, model.insight > 0) == (5, True)
     assert load_config(tmp_path) == staged()
 
 
@@ -243,4 +252,4 @@ def test_stages_follow_one_another_on_a_gpu(tmp_path: Path) -> None:
         Stage(12 * UPDATE, {"env.p_carry": 0.5, "env.insight": True}),
     )
     assert train_run(replace(staged(18, stages), device="cuda"), tmp_path, progress=False)
-    assert load_model(latest_checkpoint(tmp_path))[1]["counters"]["updates"] == 18
+    assert load_model(latest_checkpoint(tmp_path))[1].counters.updates == 18

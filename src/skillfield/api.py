@@ -119,7 +119,7 @@ def train_run(
 def _train_claimed(config: RunConfig, run: Path, chosen: Task, resumed: bool, progress: bool) -> bool:
     if not resumed and (run / "config.json").exists():
         raise ConfigError(f"{run} already holds a run; continue it with --resume {run}, or choose another --out")
-    torch.set_num_threads(1)  # physics uses the cores; torch's own pool would fight it for them
+    torch.set_num_threads(1)  # physics uses the cores; torch's own pool would fight it for them, here and in trials
     identity = config.identity(chosen.skills)
     counters = saved_counters(latest_checkpoint(run)) if resumed else Counters()
 
@@ -169,11 +169,12 @@ def evaluate(
     device: cpu, cuda or auto; what suits the task if not given. It need not be the one that it was trained on.
     data: folder of imported recordings, if they lie elsewhere than in training.
     """
+    torch.set_num_threads(1)
     loaded = load_run(run, task=task, data=data)
     chosen, model = loaded.task, loaded.networks
     make_env = env_factory(chosen, loaded.config, model, device or chosen.device)
     result = evaluate_policy(make_env, model, chosen.trials, trials, seed, transition_trials)
-    samples, kind = loaded.state["counters"]["samples"], next(model.parameters()).device.type
+    samples, kind = loaded.state.counters.samples, next(model.parameters()).device.type
     result = replace(result, samples=samples, device=kind)
     if not is_shipped(loaded.folder):
         try:

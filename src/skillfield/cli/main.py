@@ -51,8 +51,11 @@ def main(arguments: list[str] | None = None) -> int:
             if hasattr(module, "parse")
             else tyro.cli(getattr(module, class_name), args=rest, prog=f"{program()} {name}")
         )
-        from skillfield.simulation import memory_errors  # needs torch, as the command does
+        import torch  # not for those who only ask for help
 
+        from skillfield.simulation import memory_errors
+
+        torch.set_num_threads(1)  # physics uses the cores
         with _plain_notes(), memory_errors():
             return command.run()
     except SkillfieldError as problem:

@@ -85,7 +85,7 @@ class DataRecord:
 
 def _made_by(run: TrainedRun) -> str:
     """The policy, the simulation and the day, for whoever reads the clip."""
-    samples = run.state["counters"]["samples"] / 1e6
+    samples = run.state.counters.samples / 1e6
     policy = f"policy: task {run.config.task}, method {run.config.method}, {samples:.0f} million samples"
     return f"{policy}; simulated by MuJoCo {mujoco.__version__}; {date.today().isoformat()}"
 

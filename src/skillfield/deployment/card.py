@@ -47,7 +47,7 @@ def make_card(run: TrainedRun, controller: Controller, model: mujoco.MjModel, li
         "task": run.config.task,
         "method": run.config.method,
         "seed": run.config.seed,
-        "samples": run.state["counters"]["samples"],
+        "samples": run.state.counters.samples,
         "licence": licence or (_LICENCE if is_shipped(run.folder) else _OWN_LICENCE),
         "skills": list(controller.skills),
         "policy_hz": POLICY_HZ,

@@ -212,8 +212,9 @@ class Judge:
         """Random frames of the source skill, to be continued as the target skill."""
         clip, frame = _random_frames(self._motion, self._plan, source, count, self._generator)
         starts = starts_at(self._motion, clip, frame)
-        goal = int(torch.nonzero(self._motion.skill == self._plan.skills.index(target))[0])
-        starts = replace(starts, clip=torch.full_like(clip, goal))
+        if source != target:
+            goal = int(torch.nonzero(self._motion.skill == self._plan.skills.index(target))[0])
+            starts = replace(starts, clip=torch.full_like(clip, goal))
         if not near:
             return starts
         qpos, qvel = neighbour(starts.qpos, starts.qvel, self._plan.box, self._layout, self._generator)
@@ -335,9 +336,9 @@ def trials_in_words(count: int, seconds: float) -> str:
     return f"{count:,} trial{'s' if count != 1 else ''} of {seconds:g} s"
 
 
-def wilson_interval(successes: int, trials: int, z: float = 1.96) -> tuple[float, float]:
+def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
     """95 % confidence interval of a rate; sensible at 0 and 100 % too, and never without the rate itself."""
-    rate = successes / trials
+    rate, z = successes / trials, 1.96
     scale = 1 + z**2 / trials
     middle = (rate + z**2 / (2 * trials)) / scale
     half = z / scale * ((rate * (1 - rate) + z**2 / (4 * trials)) / trials) ** 0.5

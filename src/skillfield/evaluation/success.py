@@ -146,10 +146,10 @@ class TossRule(SuccessRule):
         still = rested.gather(0, at_release.unsqueeze(0)).squeeze(0) / trials.fps
         since = step - release
         flying = (since >= 0) & (since <= self.flight_seconds * trials.fps)
-        flying &= trials.alive & ~(trials.touching & (since > 0)).cummax(dim=0).values
+        flying &= ~(trials.touching & (since > 0)).cummax(dim=0).values
         flown = trials.object_pos_w - trials.object_pos_w.gather(0, at_release.view(1, -1, 1).expand(1, -1, 3))
         ahead = (flown[..., 0] > self.min_range) & (flown[..., 1].abs() < self.max_sideways) & flying
-        return happened & ahead.any(dim=0) & (still <= self.max_still_seconds)
+        return happened & ahead.any(dim=0) & (still <= self.max_still_seconds) & trials.alive[-1]
 
 
 def longest_run(holds: Tensor) -> Tensor:

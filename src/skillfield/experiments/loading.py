@@ -3,9 +3,6 @@
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import torch
 
 from skillfield.errors import SkillfieldNote
 from skillfield.experiments.recordings import clip_folder, stand_in_clips
@@ -13,7 +10,7 @@ from skillfield.experiments.run import RunConfig, load_config
 from skillfield.experiments.shipped import is_shipped, run_folder
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task as find_task
-from skillfield.learning.checkpoint import latest_checkpoint, load_model
+from skillfield.learning.checkpoint import SavedState, latest_checkpoint, load_model
 from skillfield.learning.networks import ActorCritic
 
 __all__ = ["TrainedRun", "load_networks", "load_run"]
@@ -25,10 +22,10 @@ class TrainedRun:
 
     folder: Path
     config: RunConfig
-    """The settings that held when it was written; those of a later or an earlier stage may be others."""
+    """The settings that it would go on with; those of a later or an earlier stage may be others."""
     task: Task
     networks: ActorCritic
-    state: dict[str, Any]
+    state: SavedState
     """The checkpoint's state.json."""
 
 
@@ -39,7 +36,6 @@ def load_run(run: Path | str, *, task: Task | None = None, data: Path | str | No
     task: the `Task` that it was trained on, if it was one of your own.
     data: folder of imported recordings, if they lie elsewhere than in training.
     """
-    torch.set_num_threads(1)
     folder = run_folder(run)
     config = load_config(folder)
     chosen = task or find_task(config.task)
@@ -53,7 +49,7 @@ def load_run(run: Path | str, *, task: Task | None = None, data: Path | str | No
     if data is not None:
         config = replace(config, data=str(clip_folder(chosen, Path(data))))
     networks, state = load_model(latest_checkpoint(folder), config.identity(chosen.skills))
-    return TrainedRun(folder, config.at(state["counters"]["samples"]), chosen, networks.eval(), state)
+    return TrainedRun(folder, config.at(state.counters.samples), chosen, networks.eval(), state)
 
 
 def load_networks(run: Path | str, *, task: Task | None = None) -> ActorCritic:

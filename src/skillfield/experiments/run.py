@@ -14,7 +14,7 @@ from skillfield.configuration import AT_LEAST_ONE, NOT_NEGATIVE, Range, changed,
 from skillfield.errors import ConfigError
 from skillfield.experiments.methods import method
 from skillfield.experiments.recordings import task_clips
-from skillfield.experiments.stages import Stage, check_stages, merged, stage_at
+from skillfield.experiments.stages import Stage, check_stages, merged, stage_at, without
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task
 from skillfield.files import read_json, write_json
@@ -47,6 +47,9 @@ _STAGED = ("env.", "augmentation.", "ppo.")
 
 _KEPT = frozenset({"ppo.hidden", "ppo.exploration", "ppo.first_action", "env.history", "env.history_length"})
 """But not these, which make the networks what they are."""
+
+_OWN = ("env.p_carry", "env.p_lost", "augmentation.p_away", "augmentation.detours")
+"""What only methods with states of the policy's own have."""
 
 _SEED = Range(lambda seed: -(2**63) <= seed < 2**64, "it must fit into 64 bits")
 
@@ -111,10 +114,11 @@ def preset(of: str | Task, method_name: str = "sm") -> RunConfig:
     """The settings that train a task well."""
     chosen = task(of) if isinstance(of, str) else of
     switches = method(method_name)
-    env, augmentation = chosen.env, chosen.augmentation
+    env, augmentation, stages = chosen.env, chosen.augmentation, merged(chosen.stages, chosen.own_stages)
     if not switches.own:
         env = replace(env, p_carry=0.0, p_lost=0.0)
         augmentation = replace(augmentation, p_away=0.0, detours=False)
+        stages = without(chosen.stages, _OWN)
     return RunConfig(
         task=chosen.name,
         method=method_name,
@@ -131,7 +135,7 @@ def preset(of: str | Task, method_name: str = "sm") -> RunConfig:
         ),
         encoder=chosen.encoder,
         ppo=replace(chosen.ppo, exploration=switches.exploration),
-        stages=merged(chosen.stages, chosen.own_stages if switches.own else ()),
+        stages=stages,
     )
 
 

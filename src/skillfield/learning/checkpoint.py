@@ -25,6 +25,7 @@ from skillfield.learning.ppo import PPO
 __all__ = [
     "FORMAT_VERSION",
     "Counters",
+    "SavedState",
     "has_checkpoint",
     "latest_checkpoint",
     "load_model",
@@ -63,10 +64,11 @@ class HistoryShape:
 
 @dataclass(frozen=True)
 class SavedState:
-    """What state.json must hold; the last three are missing in older ones."""
+    """What state.json holds; the last three are missing in older ones."""
 
     format: int
     identity: Mapping[str, Any]
+    """What the checkpoint belongs to: task, method, skills."""
     counters: Counters
     kl_factor: float
     observations: int
@@ -88,24 +90,24 @@ class SavedState:
 def save_checkpoint(run: Path, ppo: PPO, counters: Counters, identity: dict[str, Any]) -> Path:
     """Write everything that a resumed run needs. identity: what the checkpoint belongs to (task, skills, …)."""
     path = run / "checkpoints" / f"{counters.updates:08d}"
-    state = {
-        "format": FORMAT_VERSION,
-        "identity": identity,
-        "counters": vars(counters),
-        "kl_factor": ppo.kl_factor,
-        "observations": ppo.env.observation_size,
-        "actions": ppo.env.num_actions,
-        "insight": ppo.env.insight_size,
-        "hidden": list(ppo.config.hidden),
-        "learned_spread": ppo.config.sigma if ppo.config.exploration == "learned" else None,
-        "history": _history_shape(ppo),
-    }
+    state = SavedState(
+        format=FORMAT_VERSION,
+        identity=identity,
+        counters=counters,
+        kl_factor=ppo.kl_factor,
+        observations=ppo.env.observation_size,
+        actions=ppo.env.num_actions,
+        hidden=ppo.config.hidden,
+        insight=ppo.env.insight_size,
+        learned_spread=ppo.config.sigma if ppo.config.exploration == "learned" else None,
+        history=_history_shape(ppo),
+    )
     try:
-        if not path.exists():
-            with atomic_directory(path) as folder:
-                save_file(_plain(ppo.model.state_dict()), folder / "model.safetensors")
-                save_file(_plain(_training_tensors(ppo)), folder / "training.safetensors")
-                write_json(folder / "state.json", state)
+        shutil.rmtree(path, ignore_errors=True)  # of a training that went on from an earlier checkpoint too
+        with atomic_directory(path) as folder:
+            save_file(_plain(ppo.model.state_dict()), folder / "model.safetensors")
+            save_file(_plain(_training_tensors(ppo)), folder / "training.safetensors")
+            write_json(folder / "state.json", to_dict(state))
         with atomic_file(run / "checkpoints" / "latest") as temporary:
             temporary.write_text(path.name + "\n")
         _forget_old(run)
@@ -134,42 +136,35 @@ def latest_checkpoint(run: Path) -> Path:
     return path
 
 
-def load_model(checkpoint: Path, identity: dict[str, Any] | None = None) -> tuple[ActorCritic, dict[str, Any]]:
+def load_model(checkpoint: Path, identity: dict[str, Any] | None = None) -> tuple[ActorCritic, SavedState]:
     """The networks of a checkpoint and its state.json. identity: what it must belong to, if that matters."""
     state = _read_state(checkpoint)
     for key, wanted in (identity or {}).items():
-        found = state["identity"].get(key)
+        found = state.identity.get(key)
         if found != wanted:
             raise CheckpointError(f"{checkpoint}: {key} of the checkpoint is {found!r}, this run has {wanted!r}")
-    encoder = None
-    if shape := state.get("history"):
-        encoder = HistoryEncoder(
-            shape["features"], shape["length"], from_dict(EncoderConfig, shape["encoder"], str(checkpoint))
-        )
-    spread = state.get("learned_spread")
-    model = ActorCritic(
-        state["observations"], state["actions"], state["hidden"], encoder, spread, insight=state.get("insight", 0)
-    )
+    encoder = HistoryEncoder(shape.features, shape.length, shape.encoder) if (shape := state.history) else None
+    sizes = (state.observations, state.actions, state.hidden)
+    model = ActorCritic(*sizes, encoder, state.learned_spread, insight=state.insight)
     _load_into(model, _read_tensors(checkpoint / "model.safetensors"), checkpoint / "model.safetensors")
     return model, state
 
 
 def saved_counters(checkpoint: Path) -> Counters:
     """How far a run had come."""
-    return Counters(**_read_state(checkpoint)["counters"])
+    return _read_state(checkpoint).counters
 
 
 def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
-    """Put a learner into the exact state of a checkpoint: networks, optimisers, sampler, worlds and random numbers.
-
-    A critic that is told more than before begins by disregarding it.
+    """Put a learner into the state of a checkpoint: networks, optimisers, sampler, random numbers, and worlds if it has
+    them; others begin new episodes. A critic that is told more than before begins by disregarding it.
     """
     model, state = load_model(checkpoint, identity)
     path = checkpoint / "training.safetensors"
-    more = ppo.env.insight_size if model.insight == 0 else 0
+    more = ppo.env.insight_size if state.insight == 0 else 0
     weights, tensors = (_with_inputs(each, more) for each in (model.state_dict(), _read_tensors(path)))
-    shapes = (ppo.env.observation_size, ppo.env.num_actions, ppo.env.insight_size, list(ppo.config.hidden))
-    found = (state["observations"], state["actions"], model.insight + more, state["hidden"])
+    shapes = (ppo.env.observation_size, ppo.env.num_actions, ppo.env.insight_size, ppo.config.hidden)
+    found = (state.observations, state.actions, state.insight + more, state.hidden)
     if shapes != found:
         what = "(observations, actions, insight, hidden)"
         raise CheckpointError(f"{checkpoint}: {what} of the checkpoint are {found}, this run has {shapes}")
@@ -189,8 +184,8 @@ def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
             torch.cuda.set_rng_state(tensors["cuda_random_state"], ppo.env.device)
     except (KeyError, RuntimeError, TypeError, ValueError) as problem:
         raise CheckpointError(f"{path}: does not fit this run: {problem}") from None
-    ppo.kl_factor = state["kl_factor"]
-    return Counters(**state["counters"])
+    ppo.kl_factor = state.kl_factor
+    return state.counters
 
 
 def _with_inputs(tensors: dict[str, Tensor], more: int) -> dict[str, Tensor]:
@@ -199,11 +194,11 @@ def _with_inputs(tensors: dict[str, Tensor], more: int) -> dict[str, Tensor]:
     return tensors | {name: functional.pad(tensors[name], (0, more)) for name in first if name in tensors}
 
 
-def _history_shape(ppo: PPO) -> dict[str, Any] | None:
+def _history_shape(ppo: PPO) -> HistoryShape | None:
     encoder, history = ppo.model.encoder, ppo.env.history
     if not isinstance(encoder, HistoryEncoder) or history is None:
         return None
-    return {"features": history.features, "length": history.length, "encoder": to_dict(encoder.config)}
+    return HistoryShape(history.features, history.length, encoder.config)
 
 
 def _training_tensors(ppo: PPO) -> dict[str, Tensor]:
@@ -240,7 +235,7 @@ def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
 
 
-def _read_state(checkpoint: Path) -> dict[str, Any]:
+def _read_state(checkpoint: Path) -> SavedState:
     path = checkpoint / "state.json"
     state = read_json(path, CheckpointError)
     version = state.get("format") if isinstance(state, dict) else None
@@ -248,10 +243,9 @@ def _read_state(checkpoint: Path) -> dict[str, Any]:
         raise CheckpointError(f"{checkpoint}: checkpoint format {version}, this version reads {FORMAT_VERSION}")
     known = {field.name for field in fields(SavedState)}
     try:
-        found = from_dict(SavedState, {name: value for name, value in state.items() if name in known}, str(path))
+        return from_dict(SavedState, {name: value for name, value in state.items() if name in known}, str(path))
     except ConfigError as problem:
         raise CheckpointError(str(problem)) from None
-    return to_dict(found) | {"hidden": list(found.hidden)}
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:

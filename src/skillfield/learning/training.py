@@ -50,7 +50,7 @@ class TrainingStatus:
     skill_failures: dict[str, float]  # share of the episodes that ended in a failure
     seconds: dict[str, float]  # this session's time by where it went
     samples_per_second: float  # since this session began
-    engine: dict[str, int]  # what went wrong in the simulation so far, by name
+    engine: dict[str, int]  # what went wrong in the simulation since the run or its stage began or was resumed, by name
     note: str = ""
 
 
@@ -69,7 +69,7 @@ def train_loop(
     A checkpoint is written either way, unless the networks are no longer finite: that is an error.
     """
     began, earlier, samples_before = time.perf_counter(), counters.seconds, counters.samples
-    last_save, dumped = began, 0
+    last_save, dumped, saved = began, 0, has_checkpoint(run)
     with StopRequest() as stop:
         while budget.progress(counters) < 1.0 and (until is None or counters.samples < until) and not stop.requested:
             metrics = ppo.update(budget.progress(counters))
@@ -79,10 +79,10 @@ def train_loop(
             counters.seconds = earlier + now - began
             dumped += _dump_diverged(ppo, run, counters, dumped)
             _end_if_spoilt([name for name, value in metrics.items() if not math.isfinite(value)], run, counters)
-            note = ""
-            if now - last_save > checkpoint_seconds:
+            saved = now - last_save > checkpoint_seconds
+            if saved:
                 _save(run, ppo, counters, identity)
-                last_save, note = now, f"checkpoint at {counters.samples:,} samples"
+                last_save = now
             reward, failures = _skill_figures(ppo)
             report(
                 TrainingStatus(
@@ -94,10 +94,11 @@ def train_loop(
                     seconds=dict(ppo.seconds),
                     samples_per_second=(counters.samples - samples_before) / (now - began),
                     engine=ppo.env.engine.counters(),
-                    note=note,
+                    note=f"checkpoint at {counters.samples:,} samples" if saved else "",
                 )
             )
-        _save(run, ppo, counters, identity)
+        if not saved:
+            _save(run, ppo, counters, identity)
     return not stop.requested
 
 
@@ -130,7 +131,7 @@ def _skill_figures(ppo: PPO) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def _dump_diverged(ppo: PPO, run: Path, counters: Counters, dumped: int) -> int:
-    """Write the last states of worlds that blew up, for replay; at most a few per run."""
+    """Write the last states of worlds that blew up, for replay; at most a few per stage."""
     records = ppo.env.engine.take_diverged()[: _MAX_DUMPS - dumped]
     for record in records:
         path = run / "diverged" / f"update{counters.updates:08d}-env{record.env}.npz"

@@ -13,7 +13,7 @@ from torch import Tensor
 from skillfield.characters.layout import Layout
 from skillfield.rotations import rotvec_between
 
-__all__ = ["Kinematics", "TrackingWeights", "tracking_error", "tracking_exponent"]
+__all__ = ["Kinematics", "TrackingWeights", "relative", "tracking_error", "tracking_exponent"]
 
 
 _BODY_TERMS = ("position", "rotation", "velocity", "rotation_velocity")
@@ -84,7 +84,7 @@ def tracking_error(term: str, state: Kinematics, reference: Kinematics, layout: 
         case "object_rotation_velocity":
             return _mean_square(state.object_ang_vel_w - reference.object_ang_vel_w, 2)
         case "relative":
-            return _mean_square(_relative(state) - _relative(reference), 3)
+            return _mean_square(relative(state) - relative(reference), 3)
     raise ValueError(f"no tracking term '{term}'")
 
 
@@ -108,7 +108,7 @@ def tracking_exponent(
     return total
 
 
-def _relative(state: Kinematics) -> Tensor:
+def relative(state: Kinematics) -> Tensor:
     """Vectors from each object to each key body.  [..., O, B, 3]"""
     return state.key_pos_w.unsqueeze(-3) - state.object_pos_w.unsqueeze(-2)
 

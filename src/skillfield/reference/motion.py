@@ -77,7 +77,7 @@ class ReferenceMotion:
         device: torch.device | str = "cpu",
         max_velocity: float = 40.0,
     ) -> None:
-        """max_velocity: limit on joint velocities (m/s, rad/s), because real clips jump within single frames."""
+        """max_velocity: limit on all velocities (m/s, rad/s), because real clips jump within single frames."""
         if not clips:
             raise ClipError(f"no clips for character '{character.name}'")
         for clip in clips:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from skillfield.characters.layout import Layout
-from skillfield.reference.kinematics import Kinematics, TrackingWeights
+from skillfield.reference.kinematics import Kinematics, TrackingWeights, relative
 
 __all__ = [
     "LOG_10",
@@ -43,7 +43,6 @@ class Features(NamedTuple):
 
 def similarity_features(state: Kinematics, weights: TrackingWeights, layout: Layout) -> Features:
     """Features of states.  Leading axes stay."""
-    relative = (state.key_pos_w.unsqueeze(-3) - state.object_pos_w.unsqueeze(-2)).flatten(-3)
     angles, quats = layout.rotations(state.qpos)
     rotations = angles.shape[-1] + 3 * quats.shape[-2]
     parts = [
@@ -53,7 +52,7 @@ def similarity_features(state: Kinematics, weights: TrackingWeights, layout: Lay
         (weights.object_position, state.object_pos_w.flatten(-2)),
         (weights.object_velocity, state.object_lin_vel_w.flatten(-2)),
         (weights.object_rotation_velocity, state.object_ang_vel_w.flatten(-2)),
-        (weights.relative, relative),
+        (weights.relative, relative(state).flatten(-3)),
     ]
     vectors = [(weight / max(part.shape[-1], 1)) ** 0.5 * part for weight, part in parts if weight]
     vectors.append((weights.rotation / max(rotations, 1)) ** 0.5 * angles)
