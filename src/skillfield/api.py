@@ -76,7 +76,7 @@ def resume(
     task: Task | None = None,
     progress: bool = True,
 ) -> Path:
-    """Go on with a run exactly where it stopped, and return its folder.
+    """Go on with a run where it stopped, and return its folder.
 
     minutes, samples: a new budget for the whole of it; as before if neither is given.
     task: the `Task` that it was trained on, if it was one of your own.

@@ -48,7 +48,7 @@ class Train:
     out: Path | None = None
     """Run folder; runs/TASK-METHOD-SEED if not given."""
     resume: Path | None = None
-    """Run folder to go on with, exactly where it stopped; a new budget may be given, nothing else."""
+    """Run folder to go on with, where it stopped; a new budget may be given, nothing else."""
     num_envs: int = 1024
     """Worlds simulated at once."""
     threads: int = 0
