@@ -1,7 +1,8 @@
 """Small scenes that every test may ask for: the starter's hand, a two-link walker, a short clip, an environment."""
 
 import os
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -73,6 +74,14 @@ class PuppetEngine(CpuEngine):
 def seeded() -> None:
     """Every test draws the same random numbers in every run."""
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def hears_ctrl_c() -> Iterator[None]:
+    """Tests in the background of a shell would not hear an interruption."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
@@ -92,15 +91,7 @@ def test_if_one_fails_the_others_are_ended_and_no_more_begin(tmp_path: Path) -> 
     assert not never.exists()
 
 
-@pytest.fixture
-def heard() -> Iterator[None]:
-    """Tests that run in the background of a shell would not hear an interruption."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("heard")
+@pytest.mark.usefixtures("hears_ctrl_c")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interruption_reaches_all_of_them(tmp_path: Path, number: signal.Signals) -> None:
     """Once, as SIGTERM; nothing begins after it, and what was there before handles signals again."""

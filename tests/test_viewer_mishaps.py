@@ -211,18 +211,15 @@ def test_a_page_closes_when_its_film_is_drawn(
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.usefixtures("hears_ctrl_c")
 def test_a_film_that_is_dropped_leaves_nothing(
     page: Page, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ctrl-C while the page waits for it, with the hidden file begun."""
     start_film(page, session, 1200)
     assert wait_until(lambda: bool(list(tmp_path.iterdir())))
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-        page.finish()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    page.finish()
     assert not list(tmp_path.iterdir())
     assert "the recording is dropped" in capsys.readouterr().out
 

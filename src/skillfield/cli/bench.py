@@ -87,7 +87,6 @@ def _show(result: dict[str, Any]) -> None:
 
 def measure(config: RunConfig, seconds: float, repeats: int = 5) -> dict[str, Any]:
     """Rates of one configuration. Repeated and interleaved, because machines are noisy."""
-    torch.set_num_threads(1)
     ppo = build_ppo(config, begun=True)  # an encoder that knows nothing is as fast
     env, model = ppo.env, ppo.model
     ppo.update(0.0)

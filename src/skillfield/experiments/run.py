@@ -48,8 +48,8 @@ _STAGED = ("env.", "augmentation.", "ppo.")
 _KEPT = frozenset({"ppo.hidden", "ppo.exploration", "ppo.first_action", "env.history", "env.history_length"})
 """But not these, which make the networks what they are."""
 
-_OWN = ("env.p_carry", "env.p_lost", "augmentation.p_away", "augmentation.detours")
-"""What only methods with states of the policy's own have."""
+_WITHOUT_OWN = {"env.p_carry": 0.0, "env.p_lost": 0.0, "augmentation.p_away": 0.0, "augmentation.detours": False}
+"""What holds at all times for methods without states of the policy's own."""
 
 _SEED = Range(lambda seed: -(2**63) <= seed < 2**64, "it must fit into 64 bits")
 
@@ -114,20 +114,15 @@ def preset(of: str | Task, method_name: str = "sm") -> RunConfig:
     """The settings that train a task well."""
     chosen = task(of) if isinstance(of, str) else of
     switches = method(method_name)
-    env, augmentation, stages = chosen.env, chosen.augmentation, merged(chosen.stages, chosen.own_stages)
-    if not switches.own:
-        env = replace(env, p_carry=0.0, p_lost=0.0)
-        augmentation = replace(augmentation, p_away=0.0, detours=False)
-        stages = without(chosen.stages, _OWN)
-    return RunConfig(
+    config = RunConfig(
         task=chosen.name,
         method=method_name,
         num_envs=chosen.num_envs,
         device=chosen.device,
         budget=Budget(minutes=chosen.minutes),
-        env=replace(env, reward=switches.reward, history=switches.history),
+        env=replace(chosen.env, reward=switches.reward, history=switches.history),
         augmentation=replace(
-            augmentation,
+            chosen.augmentation,
             neighbourhood=switches.nsi or switches.stf,
             connect=switches.stf,
             stitch=switches.stg,
@@ -135,8 +130,11 @@ def preset(of: str | Task, method_name: str = "sm") -> RunConfig:
         ),
         encoder=chosen.encoder,
         ppo=replace(chosen.ppo, exploration=switches.exploration),
-        stages=stages,
+        stages=merged(chosen.stages, chosen.own_stages if switches.own else ()),
     )
+    if switches.own:
+        return config
+    return changed(replace(config, stages=without(config.stages, _WITHOUT_OWN)), _WITHOUT_OWN, "method")
 
 
 def save_config(config: RunConfig, run: Path) -> None:

@@ -43,8 +43,6 @@ def returns(motion: ReferenceMotion, states: StateKinematics, weights: TrackingW
     What follows a clip, and a detour, stops after so many frames, wherever that is: only a demonstration's last frame
     can be the last of all.
     """
-    final, shown = torch.zeros_like(motion.valid), motion.demonstrated_length()
-    final[(motion.start + shown - 1)[shown > 0]] = True
     last = motion.start + motion.length - 1
-    cut_off = ~final[motion.origin[last]] | ~motion.valid[last]
+    cut_off = ~motion.final_mask()[motion.origin[last]] | ~motion.valid[last]
     return (return_exponent(motion, states, weights) < _ALIKE) | cut_off

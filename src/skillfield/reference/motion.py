@@ -161,9 +161,12 @@ class ReferenceMotion:
 
     def start_mask(self) -> Tensor:
         """Frames that an episode may start from: demonstrated, present, and not the last of their clip.  [N]"""
-        mask, length = self.valid & self.demonstrated, self.demonstrated_length()
-        shown = length > 0
-        mask[(self.start + length - 1)[shown]] = False
+        return self.valid & self.demonstrated & ~self.final_mask()
+
+    def final_mask(self) -> Tensor:
+        """The last frame of each demonstration.  [N]"""
+        length, mask = self.demonstrated_length(), torch.zeros_like(self.valid)
+        mask[(self.start + length - 1)[length > 0]] = True
         return mask
 
     def demonstrated_length(self) -> Tensor:
