@@ -40,12 +40,13 @@ _LIVES = Stage(
         "env.p_lost": 0.3,
         "augmentation.p_away": 0.1,
         "augmentation.detours": True,
-        "augmentation.p_external": 0.4,  # of the starts, which are rarer now
+        "augmentation.p_external": 0.4,  # of the starts, which are two fifths of the episodes now
+        "augmentation.p_neighbour": 0.5,
     },
 )
 """And learns to do so again and again, and to stand when the ball is gone."""
 
-_POLISH = Stage(1_200_000_000, {"ppo.target_kl": 0.008})
+_POLISH = Stage(690_000_000, {"ppo.target_kl": 0.008})
 """Smaller steps still."""
 
 
