@@ -114,7 +114,7 @@ def test_a_method_decides_what_is_its_own_in_every_stage() -> None:
         assert (last.augmentation.p_external, last.augmentation.p_neighbour) == (0.4, 0.5)
         assert (other.env.p_carry, other.env.p_lost, other.augmentation.p_away) == (0, 0, 0)
         assert (other.augmentation.p_external, other.augmentation.p_neighbour) == (0.2, 0.1)
-        assert last.augmentation.detours and not other.augmentation.detours
+        assert (last.augmentation.detours, other.augmentation.detours) == (True, False)
         assert (other.env.clip_end, other.env.insight, other.ppo) == ("loop", True, last.ppo)
 
 
