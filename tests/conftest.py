@@ -84,6 +84,14 @@ def hears_ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture
+def hears_a_hang_up() -> Iterator[None]:
+    """Nor would tests under nohup hear that the terminal was closed."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture(scope="session")
 def demonstrations() -> Path:
     """The public demonstrations, where they are at hand: SKILLFIELD_DATA, or ../shared/data beside the repository."""

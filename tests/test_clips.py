@@ -146,8 +146,31 @@ def test_another_format_is_refused(tmp_path: Path, content: bytes) -> None:
     """A file that is no .npz is a ClipError with its path."""
     path = tmp_path / "clip.npz"
     path.write_bytes(content)
-    with pytest.raises(ClipError, match=r"not a readable \.npz clip"):
+    with pytest.raises(ClipError, match=r"not a readable \.npz clip .*: it is no zip archive$"):
         load_clip(path)
+
+
+@pytest.mark.parametrize("skill", ["", " ", "a/b", "a,b"])
+def test_a_skill_has_a_name_that_scripts_and_files_can_have(make_clip: MakeClip, skill: str) -> None:
+    """Not found out after an hour's training."""
+    with pytest.raises(ClipError, match=f"clip 'sway': skill '{skill}' must be a name without"):
+        make_clip(skill=skill)
+
+
+def test_columns_are_arrays(make_clip: MakeClip) -> None:
+    """A list is refused by name, and so is a text for a number."""
+    clip = make_clip()
+    with pytest.raises(ClipError, match=r"clip 'sway': columns must be NumPy arrays, found {'root_pos': 'list'}"):
+        replace(clip, root_pos=clip.root_pos.tolist())
+    with pytest.raises(ClipError, match="clip 'sway': fps is 60"):
+        replace(clip, fps="60")  # type: ignore[arg-type]
+
+
+def test_a_path_may_be_a_text(make_clip: MakeClip, tmp_path: Path) -> None:
+    """For a folder and for a file."""
+    save_clips([make_clip()], str(tmp_path / "all"))
+    save_clip(make_clip(), str(tmp_path / "one.npz"))
+    assert [path.name for path in sorted(tmp_path.rglob("*.npz"))] == ["sway.npz", "one.npz"]
 
 
 def test_a_bare_array_is_refused(tmp_path: Path) -> None:

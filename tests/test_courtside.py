@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import skillfield
 from skillfield.characters import Character
@@ -19,6 +20,7 @@ from skillfield.experiments.recordings import clip_folder, task_clips
 from skillfield.experiments.tasks import TASKS, ballplay
 from skillfield.reference.checking import check_against_character
 from skillfield.reference.depths import clip_depths
+from skillfield.reference.motion import clip_positions
 
 CLIPS = load_clips(CLIP_FOLDER)
 PAGE = Path(__file__).parents[1] / "docs" / "courtside.md"
@@ -33,6 +35,12 @@ def body() -> Character:
 def of_name(clip: Clip) -> str:
     """A test's name for a clip."""
     return clip.name
+
+
+def test_a_clip_may_be_of_either_name_of_its_character(body: Character) -> None:
+    """The one that all variants of the humanoid share, or the variant's own."""
+    same = replace(CLIPS[0], character=body.name)
+    assert torch.equal(clip_positions(same, body), clip_positions(CLIPS[0], body))
 
 
 def test_there_is_a_clip_of_every_skill() -> None:

@@ -180,6 +180,19 @@ def test_another_skill_may_show_the_way_back(
     assert height[down:].max() > 1.5  # and is lifted again
 
 
+def test_another_skill_shows_it_even_to_who_could_jump(
+    make_clip: MakeClip, hand_character: Character, states: StateKinematics
+) -> None:
+    """A small lift is near enough to its own beginning to jump back to it; the swing needs no jump."""
+    wave = 2.0 - 0.5 * np.cos(np.linspace(0, 2 * np.pi, 80))
+    lift, swing = lifted(make_clip, wave[:41], "lift"), lifted(make_clip, wave[20:], "swing")
+    alone = looped(ReferenceMotion([lift], hand_character, ("lift",)), states, TrackingWeights(), 60)
+    both = looped(ReferenceMotion([lift, swing], hand_character, ("lift", "swing")), states, TrackingWeights(), 60)
+    jumps = [motion.kinematics(torch.arange(40, 100)).key_pos_w[:, 0, 2].diff().abs().max() for motion in (alone, both)]
+    assert jumps[0] > 0.5
+    assert jumps[1] < 0.05
+
+
 def test_a_skill_that_does_not_lead_back_shows_no_way(
     make_clip: MakeClip, hand_character: Character, states: StateKinematics
 ) -> None:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -290,6 +291,29 @@ def test_one_skill_alone_has_no_transitions(scene: Scene, trials: list[tuple[Sta
     alone = replace(FIGURES, transition_rate={"a": {}})
     assert math.isnan(alone.averages()["transition_rate"])
     assert alone.transitions_into() == {}
+
+
+@pytest.mark.parametrize(
+    ("judged", "found"),
+    [
+        (torch.zeros(7, 10, dtype=torch.bool), r"torch.bool \(7, 10\)"),
+        (torch.zeros(1, dtype=torch.bool), r"torch.bool \(1,\)"),
+        (torch.zeros(10), r"torch.float32 \(10,\)"),
+        (True, "bool"),
+    ],
+)
+def test_a_rule_that_does_not_judge_every_trial_is_named(scene: Scene, judged: Any, found: str) -> None:
+    """With what it gave and what it should have given."""
+    make_env, model = scene
+
+    class Odd(SuccessRule):
+        def judge(self, trials: Trials) -> Tensor:
+            return judged
+
+    judge = Judge(make_env, model, replace(PLAN, rules={**PLAN.rules, "sway": Odd()}), 10, seed=0)
+    message = rf"skill 'sway': Odd.judge gave {found}, it must give torch.bool \(10,\)"
+    with pytest.raises(ConfigError, match=message):
+        judge.success()
 
 
 def test_a_skill_without_a_start_is_named(scene: Scene) -> None:

@@ -1,11 +1,13 @@
 """Tasks of the user's own: made of a folder of clips, found by name, and driven by the whole command line."""
 
+import importlib
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +17,11 @@ import skillfield as sf
 from skillfield.characters import CHARACTERS, character
 from skillfield.errors import CharacterError, ClipError, ConfigError
 from skillfield.evaluation import KeepRule, Trials
+from skillfield.evaluation.recording import clip_of_states
 from skillfield.evaluation.success import HoldRule
 from skillfield.experiments.starter.authoring import CLIP_FOLDER as STARTER_CLIPS
 from skillfield.experiments.tasks import add, from_clips, starter, task
+from skillfield.reference.motion import clip_positions
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_task.py"
 
@@ -114,20 +118,32 @@ def test_the_example_is_a_command_line_of_its_own(tmp_path: Path) -> None:
     assert "0 error(s), 0 warning(s)" in run("data", "check", "ring_clips", folder=tmp_path)
     short = ("--samples", "2048", "--num-envs", "64", "--encoder.steps", "5")
     said = run("train", "ring", "--method", "full", *short, folder=tmp_path)
-    assert "next: python own_task.py evaluate runs/ring-full-0" in said
+    assert f"next: python {EXAMPLE} evaluate runs/ring-full-0" in said  # can be pasted, wherever the script lies
     assert "circle_left" in run("evaluate", "runs/ring-full-0", "--trials", "2", folder=tmp_path)
     table = ("experiment", "main", "--task", "ring", "--methods", "sm", "sm+nsi", "--seeds", "1", "--jobs", "2")
     said = run(*table, "--samples", "8192", "--trials", "2", "--out", "table", folder=tmp_path)
     assert "sm+nsi" in said
 
 
-def test_its_demonstrations_pass_and_its_rule_can_fail() -> None:
+@pytest.fixture(name="own_task")
+def imported_example(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The example as a module."""
+    monkeypatch.syspath_prepend(str(EXAMPLE.parent))
+    return importlib.import_module("own_task")
+
+
+def test_states_of_a_character_without_joints_become_a_clip(own_task: Any) -> None:
+    """The ring has a root and an object alone."""
+    left, _ = own_task.make_clips()
+    ring = own_task.ring()
+    qpos = clip_positions(left, ring)
+    again = clip_of_states(ring, qpos, torch.zeros(len(qpos), 3), left)
+    assert again.joint_pos.shape == left.joint_pos.shape == (len(left), 0)
+    np.testing.assert_allclose(again.object_pos, left.object_pos, atol=1e-6)
+
+
+def test_its_demonstrations_pass_and_its_rule_can_fail(own_task: Any) -> None:
     """A puck that goes round as demonstrated succeeds; the other way round, or out of the ring, it does not."""
-    sys.path.insert(0, str(EXAMPLE.parent))
-    try:
-        import own_task  # type: ignore[import-not-found]
-    finally:
-        sys.path.remove(str(EXAMPLE.parent))
     left, right = own_task.make_clips()
     rounds = [torch.tensor(np.tile(clip.object_pos[:, 0], (5, 1))) for clip in (left, right)]
     puck = torch.stack((*rounds, rounds[0]), dim=1)

@@ -283,20 +283,19 @@ def test_a_clip_of_another_character_is_refused(make_clip: MakeClip, hand_charac
 
 
 @pytest.mark.parametrize(
-    ("names", "theirs", "ours"),
+    ("names", "theirs", "wrong"),
     [
-        ("joint_names", ("finger_right", "finger_left"), ("finger_left", "finger_right")),
-        ("object_names", ("cube",), ("ball",)),
+        ("joint_names", ("finger_right", "finger_left"), "column 0 is 'finger_right' in place of 'finger_left'"),
+        ("joint_names", ("finger_left", "finger_left"), r"missing \['finger_right'\], unknown \[\]"),
+        ("object_names", ("cube",), r"missing \['ball'\], unknown \['cube'\]"),
     ],
 )
-def test_wrong_columns_are_refused_with_both_lists(
-    make_clip: MakeClip, hand_character: Character, names: str, theirs: tuple[str, ...], ours: tuple[str, ...]
+def test_wrong_columns_are_refused_with_what_differs(
+    make_clip: MakeClip, hand_character: Character, names: str, theirs: tuple[str, ...], wrong: str
 ) -> None:
     """Columns in another order, or of another thing, are an error that shows what came and what was wanted."""
-    with pytest.raises(ClipError) as caught:
+    with pytest.raises(ClipError, match=rf"clip 'sway': .* {len(theirs)} .*'hand' has {len(theirs)}; .*{wrong}"):
         ReferenceMotion([make_clip(**{names: theirs})], hand_character, ["sway"])
-    for part in ("'sway'", str(list(theirs)), str(list(ours))):
-        assert part in str(caught.value)
 
 
 @pytest.mark.parametrize("column", ["root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "contacts"])

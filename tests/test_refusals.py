@@ -3,15 +3,18 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import skillfield as sf
 from figures import evaluation_of
 from skillfield.cli.main import main
 from skillfield.errors import ClipError, SkillfieldError, SkillfieldNote, ViewerError
+from skillfield.experiments.recordings import clip_folder
 from skillfield.experiments.shipped import run_folder
 from skillfield.experiments.tasks import starter
 from skillfield.reporting.runs import read_evaluation
@@ -24,6 +27,18 @@ def test_a_policy_starts_from_the_clips_that_are_named() -> None:
     assert policy.model.nkey == 5
     with pytest.raises(ClipError, match=r"no clips .* in /nowhere"):
         sf.load_policy("ballplay", data="/nowhere")
+
+
+def test_a_clip_that_cannot_be_used_is_named_with_its_folder(tmp_path: Path) -> None:
+    """When a policy is to be trained on it, before anything begins."""
+    clips = sf.load_clips(clip_folder(starter()))
+    spoilt = clips[0].joint_pos.copy()
+    spoilt[3] = np.nan
+    sf.save_clips([replace(clips[0], joint_pos=spoilt), *clips[1:]], tmp_path / "mine")
+    message = rf"{tmp_path / 'mine'}: clip '{clips[0].name}': joint_pos is not finite in frame 3"
+    with pytest.raises(ClipError, match=message):
+        sf.train(starter(), samples=100, data=tmp_path / "mine", run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_figures_that_cannot_be_kept_are_still_shown(tmp_path: Path) -> None:

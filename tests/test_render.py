@@ -76,6 +76,13 @@ def test_the_closest_match_decides() -> None:
     assert find_skill("run", ("run_left", "runner")) == "run_left"
 
 
+@pytest.mark.parametrize("skill", ["throw-in", "pick up", "Wave", "wave", "wave hello"])
+def test_a_name_stands_for_itself(skill: str) -> None:
+    """Whatever is between its words, and whatever else is called almost like it."""
+    assert find_skill(skill, ("throw-in", "pick up", "Wave", "wave", "wave hello")) == skill
+    assert find_skill("pick_up", ("throw-in", "pick up")) == "pick up"
+
+
 @pytest.mark.parametrize(
     ("word", "message"),
     [

@@ -181,6 +181,7 @@ def test_what_is_wrong_with_a_command_line_is_said(arguments: list[str], message
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there are no terminals that hang up here")
+@pytest.mark.usefixtures("hears_a_hang_up")
 def test_a_closed_terminal_is_a_request_to_stop(tmp_path: Path) -> None:
     """A run saves its checkpoint; one that was started with nohup goes on."""
     with StopRequest() as stop:

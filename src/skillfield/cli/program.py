@@ -36,7 +36,10 @@ def command_line(*tasks: "Callable[[], Task]") -> NoReturn:
 
 def program() -> str:
     """What to type to call it."""
-    return f"python {_scripts[0].name}" if _scripts else "skillfield"
+    if not _scripts:
+        return "skillfield"
+    script, here = _scripts[0], Path.cwd()
+    return f"python {script.relative_to(here) if script.is_relative_to(here) else script}"
 
 
 def this_command(*arguments: str) -> list[str]:

@@ -10,13 +10,19 @@ from numpy.typing import NDArray
 
 from skillfield.errors import ClipError
 
-__all__ = ["CONTACT_PAIRS", "Clip"]
+__all__ = ["ARRAYS", "CONTACT_PAIRS", "Clip"]
 
 CONTACT_PAIRS = ("object-hand", "object-body", "body-hand")
 """The contact graph of the paper: which pairs of groups may touch. A label that a clip lacks counts as 'apart'."""
 
 _MIN_FPS = 0.1
 """Far below any recording; a slower one would be hours of frames at the policy's rate."""
+
+ARRAYS = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "contacts")
+"""The columns with numbers."""
+
+_NOT_IN_SKILLS = "/\\,"
+"""Skills are parts of file names and of scripts such as "shot 2s, left 3s"."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +50,12 @@ class Clip:
     corrections: tuple[str, ...] = ()  # what was changed on the way from the source, a sentence each
 
     def __post_init__(self) -> None:
+        if not self.skill.strip() or set(self.skill) & set(_NOT_IN_SKILLS):
+            raise ClipError(f"clip '{self.name}': skill '{self.skill}' must be a name without any of {_NOT_IN_SKILLS}")
+        columns = {column: getattr(self, column) for column in (*ARRAYS, *(() if self.valid is None else ("valid",)))}
+        strange = {name: type(each).__name__ for name, each in columns.items() if not isinstance(each, np.ndarray)}
+        if strange:
+            raise ClipError(f"clip '{self.name}': columns must be NumPy arrays, found {strange}")
         if self.valid is None:
             object.__setattr__(self, "valid", np.ones(len(self.root_pos), dtype=bool))
         frames, joints = len(self.root_pos), len(self.joint_names)
@@ -64,7 +76,7 @@ class Clip:
         unknown = [pair for pair in self.contact_names if pair not in CONTACT_PAIRS]
         if unknown:
             raise ClipError(f"clip '{self.name}': contact labels {unknown} are none of {list(CONTACT_PAIRS)}")
-        if not (np.isfinite(self.fps) and self.fps >= _MIN_FPS):
+        if isinstance(self.fps, str) or not (np.isfinite(self.fps) and self.fps >= _MIN_FPS):
             raise ClipError(f"clip '{self.name}': fps is {self.fps}, it must be finite and at least {_MIN_FPS:g}")
 
     def __len__(self) -> int:

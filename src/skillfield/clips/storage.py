@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skillfield.clips.clip import Clip
+from skillfield.clips.clip import ARRAYS, Clip
 from skillfield.errors import ClipError
 from skillfield.files import atomic_directory, atomic_file
 
@@ -17,7 +18,6 @@ __all__ = ["SCHEMA_VERSION", "check_vacant", "clip_files", "load_clip", "load_cl
 SCHEMA_VERSION = 2
 _READABLE = (1, 2)  # the first had no `corrections`
 
-_ARRAYS = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "contacts")
 _NAMES = ("joint_names", "object_names", "contact_names", "corrections")
 _TEXTS = ("name", "skill", "character", "source")
 
@@ -25,13 +25,14 @@ _MAX_NAME = 200
 """Bytes of a clip's name; file systems take 255, and what is being written has a longer name than what is there."""
 
 _NUMBERS, _BOOLEANS, _TEXT = ("fiu", "numbers"), ("b", "true or false"), ("U", "text")
-_HOLDS = dict.fromkeys((*_ARRAYS, "fps"), _NUMBERS) | {"valid": _BOOLEANS} | dict.fromkeys((*_NAMES, *_TEXTS), _TEXT)
+_HOLDS = dict.fromkeys((*ARRAYS, "fps"), _NUMBERS) | {"valid": _BOOLEANS} | dict.fromkeys((*_NAMES, *_TEXTS), _TEXT)
 """What each column holds: NumPy's letters for it, and a word."""
 
 
-def save_clip(clip: Clip, path: Path) -> None:
+def save_clip(clip: Clip, path: Path | str) -> None:
     """Write one clip; the file appears whole or not at all."""
-    columns: dict[str, Any] = {array: getattr(clip, array).astype(np.float32) for array in _ARRAYS}
+    path = Path(path)
+    columns: dict[str, Any] = {array: getattr(clip, array).astype(np.float32) for array in ARRAYS}
     columns |= {names: np.array(getattr(clip, names), dtype=np.str_) for names in _NAMES}
     columns |= {text: np.array(getattr(clip, text), dtype=np.str_) for text in _TEXTS}
     columns |= {
@@ -52,8 +53,9 @@ def check_vacant(folder: Path) -> None:
         raise ClipError(f"{folder}: already there and not empty; name a new folder")
 
 
-def save_clips(clips: Sequence[Clip], folder: Path) -> None:
+def save_clips(clips: Sequence[Clip], folder: Path | str) -> None:
     """Write clips under their names into a new or empty folder: all of them, or none."""
+    folder = Path(folder)
     check_vacant(folder)
     twice = [name for name, count in Counter(clip.name for clip in clips).items() if count > 1]
     if twice:
@@ -88,6 +90,8 @@ def load_clip(path: Path) -> Clip:
         raise ClipError(f"{path}: no such clip") from None
     except Exception as problem:  # damaged or foreign files fail in many ways, all of them before execution
         why = " ".join(str(problem).split()) or type(problem).__name__
+        if Path(path).is_file() and not is_zipfile(path):  # NumPy would advise to unpickle it
+            why = "it is no zip archive"
         raise ClipError(f"{path}: not a readable .npz clip (truncated or another format): {why}") from None
     strange = sorted(key for key, column in columns.items() if not isinstance(column, np.ndarray))
     if strange:
@@ -100,14 +104,14 @@ def load_clip(path: Path) -> Clip:
         raise ClipError(f"{path}: clip schema {version}, this version of skillfield reads schema {known}")
     if int(version) == 1:
         columns.setdefault("corrections", np.array([], dtype=np.str_))
-    wanted = {*_ARRAYS, *_NAMES, *_TEXTS, "valid", "fps"}
+    wanted = {*ARRAYS, *_NAMES, *_TEXTS, "valid", "fps"}
     missing, extra = sorted(wanted - set(columns)), sorted(set(columns) - wanted)
     if missing or extra:
         raise ClipError(f"{path}: missing columns {missing}, unknown columns {extra}")
     try:
         _check_kinds(columns)
         fields: dict[str, Any] = {
-            **{array: _as_float32(array, columns[array]) for array in _ARRAYS},
+            **{array: _as_float32(array, columns[array]) for array in ARRAYS},
             **{names: tuple(str(name) for name in columns[names]) for names in _NAMES},
             **{text: str(columns[text]) for text in _TEXTS},
             "valid": columns["valid"],

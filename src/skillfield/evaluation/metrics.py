@@ -381,5 +381,10 @@ def _verdict(trials: Trials, plan: TrialPlan, skill: Tensor) -> Tensor:
     for number, name in enumerate(plan.skills):
         mine = skill == number
         if mine.any():
-            won[mine] = plan.rules[name].judge(trials.only(mine))
+            rule = plan.rules[name]
+            judged: Any = rule.judge(trials.only(mine))
+            found = f"{judged.dtype} {tuple(judged.shape)}" if isinstance(judged, Tensor) else type(judged).__name__
+            if found != (wanted := f"{torch.bool} {(int(mine.sum()),)}"):
+                raise ConfigError(f"skill '{name}': {type(rule).__name__}.judge gave {found}, it must give {wanted}")
+            won[mine] = judged
     return won

@@ -161,7 +161,7 @@ def clip_of_states(character: Character, qpos: Tensor, pairs: Tensor, like: Clip
         fps=float(POLICY_HZ),
         root_pos=column(position[:, 0]),
         root_quat=column(turn[:, 0]),
-        joint_pos=column(torch.stack([columns[name] for name in like.joint_names], dim=-1)),
+        joint_pos=column(torch.stack([columns[name] for name in like.joint_names], dim=-1) if columns else joints),
         object_pos=column(object_pos),
         object_quat=column(object_quat),
         contacts=column(pairs),

@@ -11,9 +11,9 @@ from torch import Tensor
 from skillfield.characters import Character
 from skillfield.characters.drives import DrivePositions
 from skillfield.configuration import AT_LEAST_ONE, NOT_NEGATIVE, Range, changed, check, from_dict, to_dict
-from skillfield.errors import ConfigError
+from skillfield.errors import ClipError, ConfigError
 from skillfield.experiments.methods import method
-from skillfield.experiments.recordings import task_clips
+from skillfield.experiments.recordings import clip_folder, task_clips
 from skillfield.experiments.stages import Stage, check_stages, merged, stage_at, without
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task
@@ -152,7 +152,12 @@ def build_motion(
     chosen: Task, character: Character, device: torch.device | str = "cpu", data: str | None = None
 ) -> ReferenceMotion:
     """The task's demonstrations as its character sees them."""
-    return ReferenceMotion(task_clips(chosen, Path(data) if data else None), character, chosen.skills, device)
+    folder = Path(data) if data else None
+    clips = task_clips(chosen, folder)
+    try:
+        return ReferenceMotion(clips, character, chosen.skills, device)
+    except ClipError as problem:
+        raise ClipError(f"{clip_folder(chosen, folder)}: {problem}") from None
 
 
 def build_sampler(config: RunConfig, motion: ReferenceMotion, character: Character) -> AugmentedSampler:

@@ -100,13 +100,16 @@ class _Loops:
     def _next(self, clip: int, skill: int) -> tuple[int, Tensor] | None:
         """The frame that follows a clip's end, its own skill's if any is alike, and -ln β of the two.
 
-        Otherwise that of a clip whose end leads back to it; a way round through a third skill would be another skill.
+        Otherwise, or where that is more alike by a masked state, that of a clip whose end leads back to it; a way
+        round through a third skill would be another skill.
         """
         own = self.motion.skill[self.motion.clip_of_row] == skill
         leads_back = self.exponent.masked_fill(~own, torch.inf).amin(dim=1) < STITCHABLE  # [C]
         away = int(self.motion.skill[clip]) != skill
-        for frames in (own,) if away else (own, ~own & leads_back[self.motion.clip_of_row]):
-            value, row = self.exponent[clip].masked_fill(~frames, torch.inf).min(dim=0)
-            if value < STITCHABLE:
-                return int(row), value
-        return None
+        value, row = self.exponent[clip].masked_fill(~own, torch.inf).min(dim=0)
+        if not away:
+            others = ~own & leads_back[self.motion.clip_of_row]
+            other, there = self.exponent[clip].masked_fill(~others, torch.inf).min(dim=0)
+            if value >= STITCHABLE or other + LOG_10 < value:
+                value, row = other, there
+        return (int(row), value) if value < STITCHABLE else None

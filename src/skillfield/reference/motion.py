@@ -244,7 +244,7 @@ def clip_positions(clip: Clip, character: Character) -> Tensor:
 
 def _columns_of(clip: Clip, character: Character) -> Clip:
     """The clip with the joint columns that the character has; an error shows what does not fit."""
-    if clip.character != character.clips_of:
+    if clip.character not in (character.clips_of, character.name):
         raise ClipError(f"clip '{clip.name}' is for character '{clip.character}', not '{character.clips_of}'")
     kept = [column for column, name in enumerate(clip.joint_names) if name not in character.fixed_columns]
     joint_names = tuple(clip.joint_names[column] for column in kept)
@@ -254,10 +254,23 @@ def _columns_of(clip: Clip, character: Character) -> Clip:
     ):
         if have != want:
             raise ClipError(
-                f"clip '{clip.name}': {kind}_pos has {len(have)} {kind} columns {list(have)}, "
-                f"character '{character.name}' has {len(want)}: {list(want)}"
+                f"clip '{clip.name}': {kind}_pos has {len(have)} {kind} columns, "
+                f"character '{character.name}' has {len(want)}; {_difference(have, want)}"
             )
     return replace(clip, joint_names=joint_names, joint_pos=clip.joint_pos[:, kept])
+
+
+def _difference(have: Sequence[str], want: Sequence[str]) -> str:
+    """What is wrong with the names of columns that are not those wanted."""
+    missing, unknown = (
+        [name for name in names if name not in others] for names, others in ((want, have), (have, want))
+    )
+    if missing or unknown:
+        return f"missing {missing}, unknown {unknown}"
+    first = next((number for number, pair in enumerate(zip(have, want, strict=False)) if pair[0] != pair[1]), len(want))
+    return f"the same names, but column {first} is '{have[first]}'" + (
+        f" in place of '{want[first]}'" if first < len(want) else ", which is there already"
+    )
 
 
 def _check_finite(clip: Clip, columns: Sequence[str]) -> None:

@@ -45,7 +45,9 @@ def find_skill(word: str, skills: Sequence[str]) -> str:
 
     The closest kind of match decides; a word that two skills match equally well stands for none.
     """
-    asked = re.sub(r"[\s-]+", "_", word.strip().lower())
+    if word in skills:
+        return word
+    asked = _plain(word)
     kinds = (
         lambda name: name == asked,
         lambda name: asked in name.split("_") or name.endswith(f"_{asked}"),
@@ -53,9 +55,14 @@ def find_skill(word: str, skills: Sequence[str]) -> str:
         lambda name: any(part.startswith(asked) for part in name.split("_")),
     )
     for matches in kinds if asked else ():
-        found = [skill for skill in skills if matches(skill.lower())]
+        found = [skill for skill in skills if matches(_plain(skill))]
         if len(found) == 1:
             return found[0]
         if found:
             raise ConfigError(f"skill '{word}' may be any of: {', '.join(found)}")
     raise ConfigError(unknown_name("skill", word, tuple(skills)))
+
+
+def _plain(name: str) -> str:
+    """Without capitals, and with one kind of gap between words."""
+    return re.sub(r"[\s-]+", "_", name.strip().lower())
