@@ -150,7 +150,7 @@ def test_another_format_is_refused(tmp_path: Path, content: bytes) -> None:
         load_clip(path)
 
 
-@pytest.mark.parametrize("skill", ["", " ", "a/b", "a,b"])
+@pytest.mark.parametrize("skill", ["", " ", "a/b", "a,b", "a;b"])
 def test_a_skill_has_a_name_that_scripts_and_files_can_have(make_clip: MakeClip, skill: str) -> None:
     """Not found out after an hour's training."""
     with pytest.raises(ClipError, match=f"clip 'sway': skill '{skill}' must be a name without"):
@@ -162,8 +162,9 @@ def test_columns_are_arrays(make_clip: MakeClip) -> None:
     clip = make_clip()
     with pytest.raises(ClipError, match=r"clip 'sway': columns must be NumPy arrays, found {'root_pos': 'list'}"):
         replace(clip, root_pos=clip.root_pos.tolist())
-    with pytest.raises(ClipError, match="clip 'sway': fps is 60"):
-        replace(clip, fps="60")  # type: ignore[arg-type]
+    for fps in ("60", None):
+        with pytest.raises(ClipError, match=f"clip 'sway': fps is {fps}"):
+            replace(clip, fps=fps)  # type: ignore[arg-type]
 
 
 def test_a_path_may_be_a_text(make_clip: MakeClip, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Shape letters: T frames, J joint columns, O objects, K contact labels.
 """
 
 from dataclasses import dataclass, field
+from typing import SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ _MIN_FPS = 0.1
 ARRAYS = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat", "contacts")
 """The columns with numbers."""
 
-_NOT_IN_SKILLS = "/\\,"
+_NOT_IN_SKILLS = "/\\,;"
 """Skills are parts of file names and of scripts such as "shot 2s, left 3s"."""
 
 
@@ -76,7 +77,7 @@ class Clip:
         unknown = [pair for pair in self.contact_names if pair not in CONTACT_PAIRS]
         if unknown:
             raise ClipError(f"clip '{self.name}': contact labels {unknown} are none of {list(CONTACT_PAIRS)}")
-        if isinstance(self.fps, str) or not (np.isfinite(self.fps) and self.fps >= _MIN_FPS):
+        if not (isinstance(self.fps, SupportsFloat) and np.isfinite(self.fps) and self.fps >= _MIN_FPS):
             raise ClipError(f"clip '{self.name}': fps is {self.fps}, it must be finite and at least {_MIN_FPS:g}")
 
     def __len__(self) -> int:
