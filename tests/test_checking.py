@@ -153,6 +153,14 @@ def test_useless_clips_are_errors(clip: Clip, character: Character) -> None:
     assert "missing" in only(check_against_character(masked, character)).what
 
 
+@pytest.mark.parametrize(("factor", "height"), [(100.0, "100 m"), (-1000.0, "1e+03 m")])
+def test_centimetres_are_a_warning(clip: Clip, factor: float, height: str) -> None:
+    """A body that hangs as high as a house was recorded in other units, or with other axes."""
+    (found,) = (each for each in check_clip(replace(clip, root_pos=clip.root_pos * factor)) if "floor" in each.what)
+    assert (found.severity, found.where) == ("warning", "frame 0")
+    assert found.how_bad.startswith(height)
+
+
 def test_an_implausible_rate_is_a_warning(clip: Clip) -> None:
     assert [f.where for f in check_clip(replace(clip, fps=1.0))] == ["fps"]
 

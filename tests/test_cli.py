@@ -100,14 +100,18 @@ def test_a_run_is_not_overwritten(run: Path, capsys: pytest.CaptureFixture[str])
     assert "already holds a run" in capsys.readouterr().err
 
 
-def test_a_run_can_be_resumed_with_a_larger_budget(tmp_path: Path) -> None:
-    """It goes on where it stopped."""
+def test_a_run_can_be_resumed_with_a_larger_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It goes on where it stopped; a smaller one is refused, and nothing changes."""
     folder = tmp_path / "run"
     train_tiny(folder)
     assert main(["train", "--resume", str(folder), "--samples", "1024"]) == 0
     samples = [json.loads(line)["samples"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert samples[-1] == 1024
     assert samples == sorted(samples)
+    settings = (folder / "config.json").read_text()
+    assert main(["train", "--resume", str(folder), "--samples", "512"]) == 2
+    assert "has had 1,024 samples" in capsys.readouterr().err
+    assert (folder / "config.json").read_text() == settings
 
 
 def test_evaluate_prints_json_and_writes_it(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,6 +54,18 @@ def test_rules_without_clips_and_folders_without_clips_are_refused(tmp_path: Pat
         from_clips("mine", tmp_path, like=starter())
 
 
+def test_a_function_is_no_task_and_a_task_no_function() -> None:
+    """Brackets are soon forgotten, or one pair too many is written."""
+    with pytest.raises(ConfigError, match="a task is a name or a Task, not 'starter'; call it first"):
+        from_clips("mine", STARTER_CLIPS, like=starter)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="not 'starter'; call it first"):
+        sf.train(starter, samples=1)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="a function without arguments that makes a task is added, not Task"):
+        add(starter())  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="not None"):
+        add(lambda: None)  # type: ignore[arg-type, return-value]
+
+
 def test_an_object_is_kept_that_stays_near_after_a_while() -> None:
     """It may be anywhere at first; then it is never too far away, and nobody has fallen at the end."""
     steps = 200

@@ -20,6 +20,7 @@ from skillfield.experiments.run import RunConfig, build_env, build_motion, build
 from skillfield.experiments.shipped import is_shipped
 from skillfield.experiments.stages import describe, stage_at
 from skillfield.experiments.task import Task
+from skillfield.experiments.tasks import made
 from skillfield.experiments.tasks import task as find_task
 from skillfield.files import atomic_file, claimed, write_json
 from skillfield.imitation import ImitationEnv
@@ -59,7 +60,7 @@ def train(
     device: cpu, cuda or auto; what suits the task if not given.
     data: folder of clips of the same skills, in place of the task's own; or a task whose clips are meant.
     """
-    chosen = find_task(task) if isinstance(task, str) else task
+    chosen = find_task(task) if isinstance(task, str) else made(task)
     config = replace(preset(chosen, method), seed=seed, data=None if data is None else kept_folder(data))
     config = replace(config, device=device or config.device)
     if minutes is not None or samples is not None:
@@ -122,6 +123,9 @@ def _train_claimed(config: RunConfig, run: Path, chosen: Task, resumed: bool, pr
     torch.set_num_threads(1)  # physics uses the cores; torch's own pool would fight it for them, here and in trials
     identity = config.identity(chosen.skills)
     counters = saved_counters(latest_checkpoint(run)) if resumed else Counters()
+    if resumed and config.budget != load_config(run).budget and config.budget.progress(counters) >= 1.0:
+        had = f"{counters.samples:,} samples and {counters.seconds / 60:.3g} minutes"
+        raise ConfigError(f"{run}: has had {had} already, no less than the new budget: {config.budget}")
 
     def learner(begun: bool) -> PPO:
         """Of the stage that the run has come to; one that has begun goes on from its newest checkpoint."""

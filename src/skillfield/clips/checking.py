@@ -26,6 +26,7 @@ right length and goes unseen."""
 _FPS_RANGE = (10.0, 480.0)
 """Slower than motion capture of any interaction, faster than any optical system in use."""
 
+_MAX_HEIGHT = 20.0  # metres; in centimetres a hip is near 100
 _MAX_ROOT_SPEED = 15.0  # m/s; sprinters reach 12
 _MAX_OBJECT_SPEED = 30.0  # m/s; a hard throw of a basketball is about half of that
 _MAX_JOINT_SPEED = 40.0  # rad/s; finger flips in real captures exceed 100
@@ -44,7 +45,7 @@ class Finding:
 
 def check_clip(clip: Clip) -> list[Finding]:
     """Everything suspicious about a clip that can be seen without its character."""
-    findings = [*_length(clip), *_rate(clip), *_finite(clip)]
+    findings = [*_length(clip), *_rate(clip), *_finite(clip), *_units(clip)]
     if len(clip):
         findings += [*quaternion_findings(clip), *label_findings(clip), *_speeds(clip)]
     return findings
@@ -92,6 +93,14 @@ def _length(clip: Clip) -> list[Finding]:
             Finding("error", "all frames but one are marked missing", "whole clip", "1 valid frame, at least 2 needed")
         ]
     return []
+
+
+def _units(clip: Clip) -> list[Finding]:
+    height = np.where(usable_frames(clip), np.abs(clip.root_pos[:, 2]), 0.0)
+    if not len(height) or height.max() <= _MAX_HEIGHT:
+        return []
+    text = f"{height.max():.3g} m; positions are metres, and the world's z axis points up"
+    return [Finding("warning", "root far from the floor", f"frame {height.argmax()}", text)]
 
 
 def _rate(clip: Clip) -> list[Finding]:

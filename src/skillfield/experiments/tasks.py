@@ -23,6 +23,7 @@ __all__ = [
     "ballplay_paper",
     "courtside",
     "from_clips",
+    "made",
     "starter",
     "task",
 ]
@@ -46,6 +47,14 @@ def task(name: str) -> Task:
     return TASKS[name]()
 
 
+def made(task: Task) -> Task:
+    """The same, or an error where something else was given, such as the function that makes it."""
+    if not isinstance(task, Task):
+        hint = "; call it first" if callable(task) else ""
+        raise ConfigError(f"a task is a name or a Task, not {getattr(task, '__name__', task)!r}{hint}")
+    return task
+
+
 def from_clips(
     name: str,
     clips: Path | str,
@@ -60,6 +69,7 @@ def from_clips(
     character: makes whoever the clips show; `like`'s if not given.
     rules: when a skill has succeeded; without one, if it has not fallen and kept its first object near (`KeepRule`).
     """
+    like = made(like)
     folder = Path(clips).resolve()
     found = load_clips(folder)
     skills = dict.fromkeys(clip.skill for clip in found)
@@ -91,7 +101,9 @@ def _farthest(clip: Clip) -> float:
 
 def add(make: Callable[[], Task]) -> None:
     """Let a task of your own, and its character, be found by name."""
-    own = make()
+    if not callable(make):
+        raise ConfigError(f"a function without arguments that makes a task is added, not {type(make).__name__}")
+    own = made(make())
     if own.name in TASKS:
         raise ConfigError(f"there is a task '{own.name}' already; known: {list(TASKS)}")
     who = own.character()
