@@ -9,7 +9,8 @@ from torch import Tensor
 
 from skillfield.characters import hand
 from skillfield.errors import ConfigError
-from skillfield.evaluation.metrics import evaluate_policy, normalised_reward, starts_at, wilson_interval
+from skillfield.evaluation.metrics import evaluate_policy, normalised_reward, wilson_interval
+from skillfield.evaluation.plan import shuffled_frames, starts_at
 from skillfield.evaluation.rollout import Trials
 from skillfield.evaluation.success import DribbleRule, HoldRule, TossRule
 from skillfield.experiments.run import RunConfig, build_env, build_motion, preset
@@ -151,6 +152,18 @@ def test_evaluation_measures_every_skill_and_repeats_exactly() -> None:
     assert all(0 <= value <= 1 for value in first.normalised_reward.values())
     with pytest.raises(ConfigError, match="at least 1"):
         evaluate_policy(make_env, model, task.trials, trials=0)
+
+
+@pytest.mark.parametrize("count", [5, 24, 25, 26, 200])
+def test_every_frame_is_drawn_as_often_as_any_other(count: int) -> None:
+    """Or once more; none twice before all have been drawn, and never in the order of the clips."""
+    motion, plan = build_motion(starter(), hand()), starter().trials
+    clip, frame = shuffled_frames(motion, plan, "toss", count, torch.Generator().manual_seed(1))
+    assert {motion.names[number] for number in clip.tolist()} == {"toss"}
+    often = frame.bincount(minlength=25)
+    assert (len(often), int(often.sum())) == (25, count)  # the first 0.4 s
+    assert int(often.max() - often.min()) <= 1
+    assert not torch.equal(frame, frame.sort().values)
 
 
 def test_normalised_reward_is_the_mean_over_starts_of_the_mean_reward_to_the_end() -> None:

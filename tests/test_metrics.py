@@ -103,13 +103,28 @@ def test_success_is_tested_from_reference_states_of_the_skill(scene: Scene, tria
     assert steps == 60
     assert torch.equal(starts.qpos, motion.qpos[starts.past_row])
     assert torch.equal(starts.qvel, motion.qvel[starts.past_row])
-    wanted = torch.arange(3).repeat_interleave(200)
-    assert torch.equal(skill_of(motion, starts.past_row), wanted)
-    assert torch.equal(motion.skill[starts.clip], wanted)
-    drawn = [set(part.tolist()) for part in starts.past_row.split(200)]
-    assert drawn[0] == {*range(19), *range(46, 59)}
-    assert drawn[1] == set(range(20, 27))  # a start within 0.1 s
-    assert drawn[2] == set(range(36, 45))
+    skill = skill_of(motion, starts.past_row)
+    assert torch.equal(motion.skill[starts.clip], skill)
+    drawn = [sorted(starts.past_row[skill == number].tolist()) for number in range(3)]
+    assert drawn[0] == [*range(19), *range(46, 59)]
+    assert drawn[1] == list(range(20, 27))  # a start within 0.1 s
+    assert drawn[2] == list(range(36, 45))
+
+
+def test_trials_that_begin_alike_are_run_once_and_count_as_often_as_they_were_drawn(
+    scene: Scene, trials: list[tuple[Starts, int]]
+) -> None:
+    """On a CPU, where a trial from a frame is the same every time. Neighbours of a frame are never alike."""
+    make_env, model = scene
+    judge = Judge(make_env, model, PLAN, 33, seed=0)
+    won = judge.success()["sway"]
+    judge.neighbourhood()
+    assert [len(starts.clip) for starts, _ in trials] == [32 + 7 + 9, 3 * 33]
+    starts, motion = trials[0][0], make_env(1).motion
+    succeed = int((starts.qpos[skill_of(motion, starts.past_row) == 0, 0] > 0.0).sum())
+    assert 0 < succeed < 32
+    assert len(won) == 33
+    assert int(won.sum()) in (succeed, succeed + 1)  # one of the 32 frames was drawn twice
 
 
 def test_neighbourhood_success_is_tested_from_perturbed_states(
@@ -137,11 +152,15 @@ def test_transitions_are_tested_between_all_ordered_pairs(scene: Scene, trials: 
     outcome = Judge(make_env, model, PLAN, 200, seed=0).transitions(50)
     skills = PLAN.skills
     assert list(outcome) == [(a, b) for a in skills for b in skills if a != b]
+    assert {len(won) for won in outcome.values()} == {50}
     ((starts, _),) = trials
     assert torch.equal(starts.qpos, motion.qpos[starts.past_row])
-    for (source, target), rows, clip in zip(outcome, starts.past_row.split(50), starts.clip.split(50), strict=True):
-        assert set(skill_of(motion, rows).tolist()) == {skills.index(source)}
-        assert set(motion.skill[clip].tolist()) == {skills.index(target)}
+    pairs = torch.stack((skill_of(motion, starts.past_row), motion.skill[starts.clip]), dim=1)
+    asked = [(skills.index(source), skills.index(target)) for source, target in outcome]
+    frames = {"sway": 32, "swing": 7, "hover": 9}
+    for pair, (source, _) in zip(asked, outcome, strict=True):
+        assert int((pairs == torch.tensor(pair)).all(dim=1).sum()) == frames[source]
+    assert len(starts.clip) == 2 * sum(frames.values())
 
 
 def test_each_trial_is_judged_by_the_rule_of_what_it_was_to_do(
@@ -149,13 +168,23 @@ def test_each_trial_is_judged_by_the_rule_of_what_it_was_to_do(
 ) -> None:
     """Rates are shares of what the target skill's rule calls a success, also when trials come in several batches."""
     make_env, model = scene
-    monkeypatch.setattr("skillfield.evaluation.metrics._BATCH", {"cpu": 64})
-    judge = Judge(make_env, model, PLAN, 50, seed=0)
-    judged = {(skill, skill): won for skill, won in judge.success().items()} | judge.transitions(50)
-    place = torch.cat([starts.qpos[:, 0] for starts, _ in trials])
-    beyond = torch.tensor([PLAN.rules[target].beyond for _, target in judged])  # type: ignore[attr-defined]
-    assert [len(starts.clip) for starts, _ in trials] == [64, 64, 22, 64, 64, 64, 64, 44]
-    assert torch.equal(torch.cat(list(judged.values())), place > beyond.repeat_interleave(50))
+    monkeypatch.setattr("skillfield.evaluation.metrics._BATCH", {"cpu": 20})
+    motion, counts = make_env(1).motion, {"sway": 32, "swing": 7, "hover": 9}
+    judge = Judge(make_env, model, PLAN, 32 * 7 * 9, seed=0)
+    judged = {(skill, skill): won for skill, won in judge.success().items()} | judge.transitions(32 * 7 * 9)
+    assert [len(starts.clip) for starts, _ in trials] == [20, 20, 8, 20, 20, 20, 20, 16]
+    place, source, target = (
+        torch.cat(column)
+        for column in zip(
+            *((s.qpos[:, 0], skill_of(motion, s.past_row), motion.skill[s.clip]) for s, _ in trials), strict=True
+        )
+    )
+    for (first, then), won in judged.items():
+        mine = (source == PLAN.skills.index(first)) & (target == PLAN.skills.index(then))
+        assert int(mine.sum()) == counts[first]
+        rule = PLAN.rules[then]
+        assert isinstance(rule, Right)
+        assert float(won.float().mean()) == pytest.approx(float((place[mine] > rule.beyond).float().mean()))
 
 
 def test_an_evaluation_has_every_figure(scene: Scene, trials: list[tuple[Starts, int]]) -> None:
@@ -201,7 +230,7 @@ def test_pairs_may_have_fewer_trials_than_skills(scene: Scene, trials: list[tupl
     """Three skills from both kinds of start, then six pairs, each with its own number; a pair needs a trial too."""
     make_env, model = scene
     result = evaluate_policy(make_env, model, PLAN, trials=25, transition_trials=4)
-    assert [len(starts.clip) for starts, _ in trials] == [3 * 25, 3 * 25, 6 * 4]
+    assert [len(starts.clip) for starts, _ in trials] == [25 + 7 + 9, 3 * 25, 6 * 4]
     assert (result.trials, result.transition_trials) == (25, 4)
     quarters = {0.0, 0.25, 0.5, 0.75, 1.0}
     assert {rate for into in result.transition_rate.values() for rate in into.values()} <= quarters
@@ -215,7 +244,7 @@ def test_more_trials_than_fit_into_memory_are_refused(
     named: str, across: int | None, scene: Scene, trials: list[tuple[Starts, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the number that was asked for, and about how many would fit: a few less do, a few more do not."""
-    monkeypatch.setattr("skillfield.evaluation.metrics.device_memory", lambda _: 200_000.0)
+    monkeypatch.setattr("skillfield.evaluation.plan.device_memory", lambda _: 200_000.0)
 
     def measure(count: int) -> None:
         own, pairs = (count, across) if named == "trials" else (1, count)
@@ -228,7 +257,7 @@ def test_more_trials_than_fit_into_memory_are_refused(
         measure(most + 2)
     assert trials == []
     measure(most - 2)
-    assert max(len(starts.clip) for starts, _ in trials) > 100
+    assert trials
 
 
 def test_averages_are_plain_means() -> None:

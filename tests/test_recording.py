@@ -16,7 +16,8 @@ from skillfield.cli.main import main
 from skillfield.clips import Clip, load_clips, save_clip
 from skillfield.errors import ClipError, ConfigError
 from skillfield.evaluation import recording
-from skillfield.evaluation.metrics import MakeEnv, TrialPlan
+from skillfield.evaluation.metrics import MakeEnv
+from skillfield.evaluation.plan import TrialPlan
 from skillfield.evaluation.recording import (
     Attempts,
     clip_of_states,

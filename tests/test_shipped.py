@@ -11,7 +11,7 @@ from skillfield.api import env_factory, evaluate, load_networks
 from skillfield.cli.films import load_performers
 from skillfield.cli.main import main
 from skillfield.errors import CheckpointError, ClipError, SkillfieldNote
-from skillfield.evaluation.metrics import starts_at
+from skillfield.evaluation.plan import starts_at
 from skillfield.evaluation.rollout import run_trials
 from skillfield.experiments.courtside import CLIP_FOLDER
 from skillfield.experiments.loading import load_run

@@ -17,7 +17,7 @@ from skillfield.cli.table import Results, write_table
 from skillfield.cli.table_runs import Asked, check_settings, figures_of, run_folder, seeds_of, trained_samples
 from skillfield.errors import ConfigError
 from skillfield.evaluation import Evaluation
-from skillfield.evaluation.metrics import check_trials
+from skillfield.evaluation.plan import check_trials
 from skillfield.experiments.recordings import kept_folder, noisy_clips
 from skillfield.experiments.run import RunConfig, load_config, preset
 from skillfield.experiments.tables import Experiment, Row, experiment

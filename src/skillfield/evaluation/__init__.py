@@ -1,6 +1,7 @@
 """Measuring a policy: trials, success rules, and the paper's metrics. Knows nothing of training."""
 
-from skillfield.evaluation.metrics import Evaluation, TrialPlan, evaluate_policy
+from skillfield.evaluation.metrics import Evaluation, evaluate_policy
+from skillfield.evaluation.plan import TrialPlan
 from skillfield.evaluation.rollout import Trials
 from skillfield.evaluation.success import KeepRule, SuccessRule
 

@@ -7,61 +7,36 @@ NR, normalised reward: mean over all start frames i of the mean reward from i to
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from skillfield.characters import Character
 from skillfield.characters.physics import POLICY_HZ
-from skillfield.errors import ConfigError, DeviceError
+from skillfield.errors import ConfigError
+from skillfield.evaluation.plan import TrialPlan, check_trials, shuffled_frames, starts_at
 from skillfield.evaluation.rollout import Trials, run_trials
-from skillfield.evaluation.success import SuccessRule
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.rollout import full_batches
-from skillfield.reference import Neighbourhood, ReferenceMotion, Starts
+from skillfield.reference import Starts
 from skillfield.reference.neighbourhood import neighbour
-from skillfield.simulation.memory import device_memory
 
 __all__ = [
     "Evaluation",
     "Judge",
-    "TrialPlan",
-    "check_trials",
     "evaluate_policy",
     "normalised_reward",
-    "starts_at",
     "trials_in_words",
     "wilson_interval",
 ]
 
 _BATCH = {"cpu": 2048, "cuda": 8192}  # trials simulated at once
-_COPIES = 3  # of a trial's start state that there are at a time
 
 MakeEnv = Callable[[int], ImitationEnv]
 """Gives an environment with so many worlds; every one of them is started anew before it is used."""
-
-
-@dataclass(frozen=True)
-class TrialPlan:
-    """How a task is tested."""
-
-    rules: Mapping[str, SuccessRule]
-    """Success rule of each skill; the keys are the skills, in the order of the one-hot condition."""
-    seconds: float = 10.0
-    """Length of an execution (paper: 10 s for BallPlay-M)."""
-    start_before: Mapping[str, float] = field(default_factory=dict)
-    """Latest start in a skill's clip, seconds, where the skill ends: a throw cannot be judged from its flight on."""
-    box: Neighbourhood = field(default_factory=Neighbourhood)
-    """ε of the neighbourhood test (paper: as in training)."""
-
-    @property
-    def skills(self) -> tuple[str, ...]:
-        """Names in the order of the one-hot condition."""
-        return tuple(self.rules)
 
 
 @dataclass(frozen=True)
@@ -191,7 +166,7 @@ class Judge:
     def success(self) -> dict[str, Tensor]:
         """SR: from reference states of the skill itself.  [trials] bool each"""
         starts = [self._starts(skill, skill, self._trials) for skill in self._plan.skills]
-        return self._by_skill(self._judge(self._plan.skills, starts))
+        return self._by_skill(self._judge(self._plan.skills, starts, in_frames=True))
 
     def neighbourhood(self) -> dict[str, Tensor]:
         """εNSR: from the neighbourhood of those.  [trials] bool each"""
@@ -202,15 +177,16 @@ class Judge:
         """TSR: from reference states of every other skill, so many each.  (source, target) → [trials] bool"""
         skills = self._plan.skills
         pairs = [(source, target) for source in skills for target in skills if source != target]
-        won = self._judge([target for _, target in pairs], [self._starts(*pair, trials) for pair in pairs])
+        starts = [self._starts(*pair, trials) for pair in pairs]
+        won = self._judge([target for _, target in pairs], starts, in_frames=True)
         return dict(zip(pairs, won.split(trials), strict=True)) if pairs else {}
 
     def _by_skill(self, won: Tensor) -> dict[str, Tensor]:
         return dict(zip(self._plan.skills, won.split(self._trials), strict=True))
 
     def _starts(self, source: str, target: str, count: int, near: bool = False) -> Starts:
-        """Random frames of the source skill, to be continued as the target skill."""
-        clip, frame = _random_frames(self._motion, self._plan, source, count, self._generator)
+        """Frames of the source skill, to be continued as the target skill."""
+        clip, frame = shuffled_frames(self._motion, self._plan, source, count, self._generator)
         starts = starts_at(self._motion, clip, frame)
         if source != target:
             goal = int(torch.nonzero(self._motion.skill == self._plan.skills.index(target))[0])
@@ -220,20 +196,29 @@ class Judge:
         qpos, qvel = neighbour(starts.qpos, starts.qvel, self._plan.box, self._layout, self._generator)
         return replace(starts, qpos=qpos, qvel=qvel)
 
-    def _judge(self, targets: Sequence[str], parts: Sequence[Starts]) -> Tensor:
-        """Outcome of all trials, in order; every part has the same number.  [len(parts) · trials] bool"""
+    def _judge(self, targets: Sequence[str], parts: Sequence[Starts], in_frames: bool = False) -> Tensor:
+        """Outcome of all trials, in order; every part has the same number.  [len(parts) · trials] bool
+
+        in_frames: all begin in reference frames, so on a CPU those of one skill from one frame are one trial.
+        """
         if not parts:
             return torch.zeros(0, dtype=torch.bool)
         plan = self._plan
         numbers = torch.tensor([plan.skills.index(name) for name in targets], device=self._motion.device)
         skill = numbers.repeat_interleave(len(parts[0].clip))
         starts = Starts(*(torch.cat(columns) for columns in zip(*(part.columns() for part in parts), strict=True)))
+        if in_frames and skill.device.type == "cpu":
+            once, like = _one_of_each(skill * len(self._motion.qpos) + starts.past_row)
+            return self._outcome(skill[once], starts.rows(once))[like]
+        return self._outcome(skill, starts)
+
+    def _outcome(self, skill: Tensor, starts: Starts) -> Tensor:
+        """Run trials, as many at once as there are worlds for, and let the rule of each one's skill judge it.  [n]"""
         outcome = []
         for chunk in _batches(len(skill), self._most, self._model):
             env = self._make_env(len(chunk))
-            some = Starts(*(column[chunk] for column in starts.columns()))
-            trials = run_trials(env, self._model, some, round(plan.seconds * POLICY_HZ))
-            outcome.append(_verdict(trials, plan, skill[chunk]))
+            trials = run_trials(env, self._model, starts.rows(chunk), round(self._plan.seconds * POLICY_HZ))
+            outcome.append(_verdict(trials, self._plan, skill[chunk]))
         return torch.cat(outcome)[: len(skill)]
 
 
@@ -283,46 +268,6 @@ def _worlds(count: int, most: int, model: ActorCritic) -> int:
     return min(_BATCH[kind], count if kind == "cpu" else most)
 
 
-def starts_at(motion: ReferenceMotion, clip: Tensor, frame: Tensor) -> Starts:
-    """Start exactly in these reference frames."""
-    row = motion.row(clip, frame)
-    return Starts(
-        motion.qpos[row],
-        motion.qvel[row],
-        clip,
-        frame,
-        torch.zeros_like(clip),
-        row,
-        torch.zeros_like(clip, dtype=torch.bool),
-    )
-
-
-def check_trials(
-    plan: TrialPlan, character: Character, device: torch.device, trials: int, transition_trials: int | None = None
-) -> None:
-    """Refuse more trials than a device has memory for, and say how many it has.
-
-    trials, transition_trials: see `evaluate_policy`.
-    """
-    size = _COPIES * _start_bytes(character)
-    memory, num_skills = device_memory(device), len(plan.skills)
-    num_pairs = num_skills * (num_skills - 1)
-    across = trials if transition_trials is None else transition_trials
-    own = max(num_skills, num_pairs if transition_trials is None else 0)  # as many at a time
-    for name, count, times in (("trials", trials, own), ("transition_trials", across, num_pairs)):
-        if count * times * size > memory:
-            possible = f"{memory / 2**30:.3g} GiB of memory are enough for about {memory / (times * size):,.0f}"
-            raise DeviceError(f"{name} is {count}: {possible}")
-
-
-def _start_bytes(character: Character) -> int:
-    """Memory that a trial's start takes."""
-    model, number = character.model, torch.zeros(1, dtype=torch.long)
-    qpos, qvel = torch.zeros(1, model.nq), torch.zeros(1, model.nv)
-    start = Starts(qpos, qvel, number, number, number, number, number.bool())
-    return sum(column.nbytes for column in start.columns())
-
-
 def _check_counts(trials: int, transition_trials: int, seed: int) -> None:
     for name, count in (("trials", trials), ("transition_trials", transition_trials)):
         if count < 1:
@@ -345,19 +290,11 @@ def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
     return max(0.0, min(rate, middle - half)), min(1.0, max(rate, middle + half))
 
 
-def _random_frames(
-    motion: ReferenceMotion, plan: TrialPlan, skill: str, count: int, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """Uniform over the frames of a skill's clips from which a trial may start."""
-    rows = torch.nonzero(motion.start_mask()).squeeze(1)
-    clip = motion.clip_of_row[rows]
-    frame = rows - motion.start[clip]
-    latest = plan.start_before.get(skill, float("inf")) * POLICY_HZ
-    chosen = torch.nonzero((motion.skill[clip] == plan.skills.index(skill)) & (frame <= latest)).squeeze(1)
-    if not len(chosen):
-        raise ConfigError(f"skill '{skill}' has no frame from which a trial could start")
-    drawn = chosen[torch.randint(len(chosen), (count,), generator=generator, device=chosen.device)]
-    return clip[drawn], frame[drawn]
+def _one_of_each(key: Tensor) -> tuple[Tensor, Tensor]:
+    """The first row of every key, and for each row the number of the one that has its key.  [n] → [m], [n]"""
+    keys, like = torch.unique(key, return_inverse=True)
+    first = torch.full_like(keys, len(key)).scatter_reduce(0, like, torch.arange(len(key)), "amin")
+    return first, like
 
 
 def _with_nan(value: Any) -> Any:

@@ -14,7 +14,8 @@ from skillfield.characters.kinematics import ForwardKinematics
 from skillfield.characters.physics import POLICY_HZ
 from skillfield.clips import CONTACT_PAIRS, Clip
 from skillfield.errors import ConfigError
-from skillfield.evaluation.metrics import MakeEnv, TrialPlan, starts_at
+from skillfield.evaluation.metrics import MakeEnv
+from skillfield.evaluation.plan import TrialPlan, starts_at
 from skillfield.evaluation.rollout import Trials, run_trials
 from skillfield.evaluation.success import longest_run
 from skillfield.imitation import ImitationEnv

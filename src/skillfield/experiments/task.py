@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from skillfield.characters import Character
-from skillfield.evaluation.metrics import TrialPlan
+from skillfield.evaluation.plan import TrialPlan
 from skillfield.experiments.stages import Stage
 from skillfield.imitation import EnvConfig
 from skillfield.learning.history_encoder import EncoderConfig

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from skillfield.characters import Character
 from skillfield.characters.physics import POLICY_HZ
-from skillfield.evaluation.metrics import starts_at
+from skillfield.evaluation.plan import starts_at
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
 from skillfield.reference import ReferenceMotion

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from skillfield.characters.physics import POLICY_HZ, bounce_restitution
 from skillfield.clips import CONTACT_PAIRS
 from skillfield.errors import ConfigError, ViewerError, unknown_name
-from skillfield.evaluation.metrics import starts_at
+from skillfield.evaluation.plan import starts_at
 from skillfield.imitation import ImitationEnv
 from skillfield.imitation.comparison import kinematics_of
 from skillfield.learning.history_encoder import HistoryEncoder

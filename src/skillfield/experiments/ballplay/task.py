@@ -5,7 +5,7 @@ from functools import partial
 
 from skillfield.characters.humanoid import humanoid
 from skillfield.evaluation.court import CourtDribbleRule, LayupRule, ShotRule
-from skillfield.evaluation.metrics import TrialPlan
+from skillfield.evaluation.plan import TrialPlan
 from skillfield.experiments.stages import Stage
 from skillfield.experiments.task import Task
 from skillfield.imitation import EnvConfig

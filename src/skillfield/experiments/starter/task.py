@@ -1,7 +1,7 @@
 """The starter task: five ball skills of a floating hand, trained on a laptop's CPU in minutes."""
 
 from skillfield.characters import hand
-from skillfield.evaluation.metrics import TrialPlan
+from skillfield.evaluation.plan import TrialPlan
 from skillfield.evaluation.success import DribbleRule, HoldRule, TossRule
 from skillfield.experiments.starter.authoring import CLIP_FOLDER, DRIBBLE_SPEED
 from skillfield.experiments.task import Task
