@@ -14,10 +14,10 @@ from safetensors.torch import save_file
 
 from skillfield.errors import ConfigError, SkillfieldNote
 from skillfield.evaluation import Evaluation, evaluate_policy
-from skillfield.experiments.loading import load_networks, load_run
+from skillfield.experiments.loading import load_networks, load_run, origin_of
 from skillfield.experiments.recordings import kept_folder
 from skillfield.experiments.run import RunConfig, build_env, build_motion, build_ppo, load_config, preset, save_config
-from skillfield.experiments.shipped import is_shipped
+from skillfield.experiments.shipped import is_shipped, run_folder
 from skillfield.experiments.stages import describe, stage_at
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import made
@@ -30,6 +30,7 @@ from skillfield.learning.history_encoder import HistoryEncoder
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.ppo import PPO
 from skillfield.learning.training import Budget, TrainingStatus, train_loop
+from skillfield.learning.transfer import begin_with
 from skillfield.reference import Augmentation, AugmentedSampler
 from skillfield.reporting.logs import MetricsLog
 from skillfield.reporting.progress import Progress, ProgressState
@@ -50,6 +51,7 @@ def train(
     run: Path | None = None,
     device: str | None = None,
     data: Path | str | None = None,
+    start_from: Path | str | None = None,
     progress: bool = True,
 ) -> Path:
     """Train a policy and return its run folder.
@@ -59,12 +61,14 @@ def train(
     run: folder to write; `runs/TASK-METHOD-SEED` if not given.
     device: cpu, cuda or auto; what suits the task if not given.
     data: folder of clips of the same skills, in place of the task's own; or a task whose clips are meant.
+    start_from: run folder or shipped policy whose networks it begins with, of the same character; skills may differ.
     """
     chosen = find_task(task) if isinstance(task, str) else made(task)
     config = replace(preset(chosen, method), seed=seed, data=None if data is None else kept_folder(data))
     config = replace(config, device=device or config.device)
     if minutes is not None or samples is not None:
         config = replace(config, budget=Budget(samples=samples, minutes=minutes))
+    config = config if start_from is None else config.after(origin_of(start_from))
     folder = Path(run) if run else new_run_folder(config)
     return _finished(train_run(config, folder, task=chosen, progress=progress), folder)
 
@@ -129,9 +133,11 @@ def _train_claimed(config: RunConfig, run: Path, chosen: Task, resumed: bool, pr
 
     def learner(begun: bool) -> PPO:
         """Of the stage that the run has come to; one that has begun goes on from its newest checkpoint."""
-        ppo = build_ppo(config.at(counters.samples), chosen, begun)
+        ppo = build_ppo(config.at(counters.samples), chosen, begun or config.origin is not None)
         if begun:
             resume_learner(latest_checkpoint(run), ppo, identity)
+        elif config.origin is not None:
+            begin_with(latest_checkpoint(run_folder(config.origin.policy)), ppo)
         return ppo
 
     ppo = learner(resumed)

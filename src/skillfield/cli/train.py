@@ -10,6 +10,7 @@ import tyro
 from skillfield.api import new_run_folder, train_run
 from skillfield.cli.program import program
 from skillfield.errors import ConfigError
+from skillfield.experiments.loading import origin_of
 from skillfield.experiments.methods import METHODS
 from skillfield.experiments.recordings import kept_folder
 from skillfield.experiments.run import RunConfig, load_config, preset
@@ -47,6 +48,9 @@ class Train:
     """Of networks, starts and exploration."""
     out: Path | None = None
     """Run folder; runs/TASK-METHOD-SEED if not given."""
+    start_from: Path | None = None
+    """Begin with the networks of this run, or of a policy that comes with the package, such as ballplay: of the same
+    character and kind of memory; skills may differ. Stages are those that its samples have come to."""
     resume: Path | None = None
     """Run folder to go on with, where it stopped; a new budget may be given, nothing else."""
     num_envs: int = 1024
@@ -85,7 +89,7 @@ class Train:
 
     def _new_config(self) -> RunConfig:
         config = preset(self.task, self.method)
-        return replace(
+        config = replace(
             config,
             seed=self.seed,
             num_envs=self.num_envs,
@@ -99,6 +103,7 @@ class Train:
             ppo=self.ppo,
             stages=paced(self.stages, self.pace),
         )
+        return config if self.start_from is None else config.after(origin_of(self.start_from))
 
     def _resumed_config(self, run: Path) -> RunConfig:
         config = load_config(run)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from skillfield.errors import SkillfieldNote
 from skillfield.experiments.recordings import clip_folder, stand_in_clips
-from skillfield.experiments.run import RunConfig, load_config
+from skillfield.experiments.run import Origin, RunConfig, load_config
 from skillfield.experiments.shipped import is_shipped, run_folder
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task as find_task
-from skillfield.learning.checkpoint import SavedState, latest_checkpoint, load_model
+from skillfield.learning.checkpoint import SavedState, latest_checkpoint, load_model, saved_counters
 from skillfield.learning.networks import ActorCritic
 
-__all__ = ["TrainedRun", "load_networks", "load_run"]
+__all__ = ["TrainedRun", "load_networks", "load_run", "origin_of"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,16 @@ def load_run(run: Path | str, *, task: Task | None = None, data: Path | str | No
         config = replace(config, data=str(clip_folder(chosen, Path(data))))
     networks, state = load_model(latest_checkpoint(folder), config.identity(chosen.skills))
     return TrainedRun(folder, config.at(state.counters.samples), chosen, networks.eval(), state)
+
+
+def origin_of(policy: Path | str) -> Origin:
+    """A trained policy as the beginning of another run.
+
+    policy: run folder, or the name of a shipped policy.
+    """
+    folder = run_folder(policy)
+    name = folder.name if is_shipped(folder) else str(folder.resolve())
+    return Origin(name, saved_counters(latest_checkpoint(folder)).samples)
 
 
 def load_networks(run: Path | str, *, task: Task | None = None) -> ActorCritic:

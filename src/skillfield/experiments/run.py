@@ -31,6 +31,7 @@ from skillfield.reference.states import StateKinematics
 from skillfield.simulation import choose_device, make_engine
 
 __all__ = [
+    "Origin",
     "RunConfig",
     "build_encoder",
     "build_env",
@@ -55,6 +56,16 @@ _SEED = Range(lambda seed: -(2**63) <= seed < 2**64, "it must fit into 64 bits")
 
 
 @dataclass(frozen=True)
+class Origin:
+    """The policy that a run began with."""
+
+    policy: str
+    """Its folder, or its name if it comes with the package."""
+    samples: int
+    """That it had learned from by then."""
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """A run, fully resolved: what `config.json` in the run folder holds."""
 
@@ -75,6 +86,8 @@ class RunConfig:
     ppo: PPOConfig = field(default_factory=PPOConfig)
     stages: tuple[Stage, ...] = ()
     """What changes in the course of the training; the settings above are those that it begins with."""
+    origin: Origin | None = None
+    """What its networks were before its first sample; None if they knew nothing."""
 
     def __post_init__(self) -> None:
         check("run", self, AT_LEAST_ONE, "num_envs")
@@ -89,6 +102,12 @@ class RunConfig:
         for stage in stage_at(self.stages, samples)[0]:
             resolved = changed(resolved, stage.changes, "stages")
         return resolved
+
+    def after(self, origin: Origin) -> "RunConfig":
+        """The rest of this training for a policy that has had its beginning elsewhere."""
+        had = origin.samples
+        left = tuple(replace(stage, after=stage.after - had) for stage in self.stages if stage.after > had)
+        return replace(self.at(had), stages=left, origin=origin)
 
     def in_the_end(self) -> "RunConfig":
         """The settings that hold when every stage has begun."""

@@ -89,6 +89,7 @@ class ImitationEnv:
         self.num_skills = len(self.motion.skills)
         self._perception = Perception(character, self.device)
         self.observation_size = self._perception.size(self.num_skills)
+        self.condition = slice(self.observation_size - self.num_skills, self.observation_size)  # names the skill in it
         self.history: History | None = None
         if config.history in ("encoder", "stacked"):
             if config.history == "encoder" and embedding is None:

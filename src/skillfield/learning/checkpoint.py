@@ -27,6 +27,7 @@ __all__ = [
     "Counters",
     "SavedState",
     "has_checkpoint",
+    "install",
     "latest_checkpoint",
     "load_model",
     "resume",
@@ -161,16 +162,8 @@ def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
     """
     model, state = load_model(checkpoint, identity)
     path = checkpoint / "training.safetensors"
-    more = ppo.env.insight_size if state.insight == 0 else 0
-    weights, tensors = (_with_inputs(each, more) for each in (model.state_dict(), _read_tensors(path)))
-    shapes = (ppo.env.observation_size, ppo.env.num_actions, ppo.env.insight_size, ppo.config.hidden)
-    found = (state.observations, state.actions, state.insight + more, state.hidden)
-    if shapes != found:
-        what = "(observations, actions, insight, hidden)"
-        raise CheckpointError(f"{checkpoint}: {what} of the checkpoint are {found}, this run has {shapes}")
-    _load_into(ppo.model, weights, checkpoint / "model.safetensors")
-    if ppo.env.history is not None:
-        ppo.env.history.refresh()
+    tensors = _with_inputs(_read_tensors(path), _more_inputs(state, ppo))
+    install(checkpoint, state, model.state_dict(), ppo)
     try:
         for name, optimiser in _optimisers(ppo).items():
             _restore_optimiser(optimiser, _below(tensors, name))
@@ -184,8 +177,26 @@ def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
             torch.cuda.set_rng_state(tensors["cuda_random_state"], ppo.env.device)
     except (KeyError, RuntimeError, TypeError, ValueError) as problem:
         raise CheckpointError(f"{path}: does not fit this run: {problem}") from None
-    ppo.kl_factor = state.kl_factor
     return state.counters
+
+
+def install(checkpoint: Path, state: SavedState, weights: dict[str, Tensor], ppo: PPO) -> None:
+    """Give a learner these networks and their step size. A critic that is told more than before disregards it."""
+    more = _more_inputs(state, ppo)
+    shapes = (ppo.env.observation_size, ppo.env.num_actions, ppo.env.insight_size, ppo.config.hidden)
+    found = (state.observations, state.actions, state.insight + more, state.hidden)
+    if shapes != found:
+        what = "(observations, actions, insight, hidden)"
+        raise CheckpointError(f"{checkpoint}: {what} of the checkpoint are {found}, this run has {shapes}")
+    _load_into(ppo.model, _with_inputs(weights, more), checkpoint / "model.safetensors")
+    if ppo.env.history is not None:
+        ppo.env.history.refresh()
+    ppo.kl_factor = state.kl_factor
+
+
+def _more_inputs(state: SavedState, ppo: PPO) -> int:
+    """Numbers that the critic is told now and was not when it was saved."""
+    return ppo.env.insight_size if state.insight == 0 else 0
 
 
 def _with_inputs(tensors: dict[str, Tensor], more: int) -> dict[str, Tensor]:
