@@ -1,10 +1,13 @@
 """Teach the shipped hand one more skill: it can dribble ahead and to both sides, and learns to dribble backwards.
 
-python one_more_skill.py clips                                                  # the demonstrations, in ./six_clips
-python one_more_skill.py train six --start-from starter --samples 1000000       # a minute
-python one_more_skill.py train six --samples 1000000                            # the same, from nothing
-python one_more_skill.py evaluate runs/six-full-0
-python one_more_skill.py play runs/six-full-0 --open
+python one_more_skill.py clips                                         # the demonstrations, in ./six_clips
+python one_more_skill.py train six --start-from starter --samples 1000000 --out runs/six     # a minute
+python one_more_skill.py evaluate runs/six                             # every skill from every frame: SR 100
+python one_more_skill.py play runs/six --open
+
+python one_more_skill.py train six --samples 1000000 --out runs/new    # from nothing, that is enough to hold the ball
+python one_more_skill.py evaluate runs/new
+python one_more_skill.py report runs/six runs/new
 """
 
 import sys

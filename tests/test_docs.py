@@ -10,6 +10,7 @@ from skillfield.characters import character
 from skillfield.errors import SkillfieldError
 
 DOCS = Path(__file__).parents[1] / "docs"
+PAGES = [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
 def row_of(page: str, opening: str) -> list[str]:
@@ -33,3 +34,22 @@ def test_every_error_is_listed() -> None:
     """Whoever reads about bad input learns of all kinds."""
     told = set(re.findall(r"`(\w+Error)`", " ".join(row_of("design.md", "bad input"))))
     assert told == {name for name in errors.__all__ if name.endswith("Error")} - {SkillfieldError.__name__}
+
+
+def headings(page: Path) -> set[str]:
+    """What a link may lead to within a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    titles = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS.parent)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """To a file of the project, and to a heading in it."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in link:
+            continue
+        name, _, heading = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), link
+        assert not heading or heading in headings(target), link

@@ -15,7 +15,7 @@ import torch
 
 import skillfield as sf
 from skillfield.characters import CHARACTERS, character
-from skillfield.errors import CharacterError, ClipError, ConfigError
+from skillfield.errors import CharacterError, ClipError, ConfigError, SkillfieldNote
 from skillfield.evaluation import KeepRule, Trials
 from skillfield.evaluation.recording import clip_of_states
 from skillfield.evaluation.success import HoldRule
@@ -60,6 +60,11 @@ def test_a_function_is_no_task_and_a_task_no_function() -> None:
         from_clips("mine", STARTER_CLIPS, like=starter)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="not 'starter'; call it first"):
         sf.train(starter, samples=1)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="not 'starter'; call it first"):
+        sf.evaluate("starter", 1, task=starter)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="not 'starter'; call it first"):
+        sf.load_policy("starter", task=starter)  # type: ignore[arg-type]
+    assert from_clips("mine", STARTER_CLIPS, like="starter").ppo == starter().ppo
     with pytest.raises(ConfigError, match="a function without arguments that makes a task is added, not Task"):
         add(starter())  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="not None"):
@@ -76,6 +81,15 @@ def test_an_object_is_kept_that_stays_near_after_a_while() -> None:
     alive[-1, 2] = False
     trials = Trials(60.0, torch.zeros_like(away), away, torch.zeros(steps, 4, dtype=torch.bool), alive)
     assert KeepRule(max_distance=1.0).judge(trials).tolist() == [True, False, False, True]
+
+
+def test_skills_without_a_rule_of_their_own_are_named(tmp_path: Path) -> None:
+    """To stand and to keep the object is soon done; whoever reads SR 100 should know that it means no more."""
+    mine = from_clips("mine", STARTER_CLIPS, like=replace(starter(), num_envs=8), rules={"hold": HoldRule(1.0)})
+    run = sf.train(mine, "sm", samples=1, run=tmp_path / "run", progress=False)
+    short = replace(mine, trials=replace(mine.trials, seconds=0.1))
+    with pytest.warns(SkillfieldNote, match="^dribble_forward, .*, toss: no rule but to stand"):
+        sf.evaluate(run, 1, task=short)
 
 
 def test_a_task_that_was_added_is_found_with_its_character(monkeypatch: pytest.MonkeyPatch) -> None:

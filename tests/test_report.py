@@ -18,6 +18,7 @@ from run_pages import SKILLS, Page, add_graph, evaluation, make_run, report
 from skillfield.cli.report import Report
 from skillfield.errors import ConfigError, SkillfieldError
 from skillfield.evaluation.metrics import wilson_interval
+from skillfield.experiments.run import Origin
 from skillfield.files import write_json
 from skillfield.reporting.logs import METRICS_FILE
 
@@ -68,6 +69,16 @@ def test_only_runs_that_are_repetitions_are_averaged_in_silence(tmp_path: Path) 
     assert "differ in" not in report(*same)
     other = make_run(tmp_path / "c", seed=2, num_envs=7)
     assert "Runs of sm differ in num_envs." in report(*same, other)
+
+
+def test_runs_that_began_with_another_policy_have_a_row_of_their_own(tmp_path: Path) -> None:
+    """Whatever it was; where it lay is left out."""
+    new = make_run(tmp_path / "new", rate=0.5)
+    taught = [make_run(tmp_path / str(s), seed=s, origin=Origin("/home/me/starter", 5_000_000)) for s in (0, 1)]
+    page = Page(report(new, *taught))
+    assert page.row("sm")[1] == "50.0"
+    assert page.row("sm from starter")[0] == "sm from starter2 runs"
+    assert "/home/me" not in page.text
 
 
 def test_the_best_of_a_column_is_bold(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import gc
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
@@ -13,14 +13,22 @@ import torch
 from safetensors.torch import save_file
 
 from skillfield.errors import ConfigError, SkillfieldNote
-from skillfield.evaluation import Evaluation, evaluate_policy
+from skillfield.evaluation import Evaluation, KeepRule, evaluate_policy
 from skillfield.experiments.loading import load_networks, load_run, origin_of
 from skillfield.experiments.recordings import kept_folder
-from skillfield.experiments.run import RunConfig, build_env, build_motion, build_ppo, load_config, preset, save_config
-from skillfield.experiments.shipped import is_shipped, run_folder
+from skillfield.experiments.run import (
+    Origin,
+    RunConfig,
+    build_env,
+    build_motion,
+    build_ppo,
+    load_config,
+    preset,
+    save_config,
+)
+from skillfield.experiments.shipped import is_shipped, resumable, run_folder
 from skillfield.experiments.stages import describe, stage_at
 from skillfield.experiments.task import Task
-from skillfield.experiments.tasks import made
 from skillfield.experiments.tasks import task as find_task
 from skillfield.files import atomic_file, claimed, write_json
 from skillfield.imitation import ImitationEnv
@@ -63,7 +71,7 @@ def train(
     data: folder of clips of the same skills, in place of the task's own; or a task whose clips are meant.
     start_from: run folder or shipped policy whose networks it begins with, of the same character; skills may differ.
     """
-    chosen = find_task(task) if isinstance(task, str) else made(task)
+    chosen = find_task(task)
     config = replace(preset(chosen, method), seed=seed, data=None if data is None else kept_folder(data))
     config = replace(config, device=device or config.device)
     if minutes is not None or samples is not None:
@@ -86,7 +94,7 @@ def resume(
     minutes, samples: a new budget for the whole of it; as before if neither is given.
     task: the `Task` that it was trained on, if it was one of your own.
     """
-    folder = Path(run)
+    folder = resumable(run)
     config = load_config(folder)
     if minutes is not None or samples is not None:
         config = replace(config, budget=Budget(samples=samples, minutes=minutes))
@@ -118,7 +126,7 @@ def train_run(
     if config.budget == Budget():
         raise ConfigError(f"{run}: budget: neither samples nor minutes are given, so the training would never end")
     with claimed(run, ConfigError):
-        return _train_claimed(config, run, task or find_task(config.task), resumed, progress)
+        return _train_claimed(config, run, find_task(task or config.task), resumed, progress)
 
 
 def _train_claimed(config: RunConfig, run: Path, chosen: Task, resumed: bool, progress: bool) -> bool:
@@ -129,7 +137,7 @@ def _train_claimed(config: RunConfig, run: Path, chosen: Task, resumed: bool, pr
     counters = saved_counters(latest_checkpoint(run)) if resumed else Counters()
     if resumed and config.budget != load_config(run).budget and config.budget.progress(counters) >= 1.0:
         had = f"{counters.samples:,} samples and {counters.seconds / 60:.3g} minutes"
-        raise ConfigError(f"{run}: has had {had} already, no less than the new budget: {config.budget}")
+        raise ConfigError(f"{run}: has had {had} already, no less than the new budget of {config.budget.words()}")
 
     def learner(begun: bool) -> PPO:
         """Of the stage that the run has come to; one that has begun goes on from its newest checkpoint."""
@@ -137,7 +145,8 @@ def _train_claimed(config: RunConfig, run: Path, chosen: Task, resumed: bool, pr
         if begun:
             resume_learner(latest_checkpoint(run), ppo, identity)
         elif config.origin is not None:
-            begin_with(latest_checkpoint(run_folder(config.origin.policy)), ppo)
+            known = begin_with(latest_checkpoint(run_folder(config.origin.policy)), ppo)
+            _say_what_is_known(config.origin, known, chosen.skills)
         return ppo
 
     ppo = learner(resumed)
@@ -182,6 +191,9 @@ def evaluate(
     torch.set_num_threads(1)
     loaded = load_run(run, task=task, data=data)
     chosen, model = loaded.task, loaded.networks
+    if lenient := [skill for skill, rule in chosen.trials.rules.items() if type(rule) is KeepRule]:
+        note = f"{', '.join(lenient)}: no rule but to stand and to keep the object near; whether it is done, NR says"
+        warnings.warn(note, SkillfieldNote, stacklevel=2)
     make_env = env_factory(chosen, loaded.config, model, device or chosen.device)
     result = evaluate_policy(make_env, model, chosen.trials, trials, seed, transition_trials)
     samples, kind = loaded.state.counters.samples, next(model.parameters()).device.type
@@ -215,6 +227,17 @@ def env_factory(
         return build_env(scored, motion, character, num_envs, encoder)
 
     return make
+
+
+def _say_what_is_known(origin: Origin, known: Sequence[str], wanted: Sequence[str]) -> None:
+    parts = {
+        "knows": [skill for skill in wanted if skill in known],
+        "new": [skill for skill in wanted if skill not in known],
+        "left out": [skill for skill in known if skill not in wanted],
+    }
+    skills = "; ".join(f"{name}: {', '.join(some)}" for name, some in parts.items() if some)
+    note = f"begins with {origin.policy}, which has had {origin.samples:,} samples; {skills}"
+    warnings.warn(note, SkillfieldNote, stacklevel=2)
 
 
 def _save_reference(env: ImitationEnv, run: Path) -> None:

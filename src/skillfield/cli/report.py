@@ -32,7 +32,7 @@ _TRANSITION_SIZE = (320, 240)
 class Report:
     """Put runs side by side on one HTML page: results as in the paper, curves, transitions, the stitched graph, films.
 
-    Runs of the same task and method are averaged. The page is one file and needs no network.
+    Runs of the same task and method that began alike are averaged. The page is one file and needs no network.
     """
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
@@ -144,7 +144,7 @@ def _film_missing(
                 note(f"No films: {problem}")
                 return notes
             except SkillfieldError as problem:
-                note(f"No films of {run.method}: {problem}")
+                note(f"No films of {run.label}: {problem}")
     return notes
 
 

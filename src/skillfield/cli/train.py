@@ -14,6 +14,7 @@ from skillfield.experiments.loading import origin_of
 from skillfield.experiments.methods import METHODS
 from skillfield.experiments.recordings import kept_folder
 from skillfield.experiments.run import RunConfig, load_config, preset
+from skillfield.experiments.shipped import resumable
 from skillfield.experiments.stages import Stage, paced, without
 from skillfield.experiments.tasks import TASKS
 from skillfield.imitation import EnvConfig
@@ -106,7 +107,7 @@ class Train:
         return config if self.start_from is None else config.after(origin_of(self.start_from))
 
     def _resumed_config(self, run: Path) -> RunConfig:
-        config = load_config(run)
+        config = load_config(resumable(run))
         return replace(config, budget=self._budget() or config.budget)
 
     def _budget(self) -> Budget | None:
@@ -123,10 +124,8 @@ def parse(arguments: list[str]) -> Train:
 
 
 def _read(arguments: list[str], config: RunConfig) -> Train:
-    """The command line, with these defaults."""
+    """The command line, with these defaults; task and method are those that it names, or the usual ones."""
     default = Train(
-        task=config.task,
-        method=config.method,
         num_envs=config.num_envs,
         threads=config.threads,
         device=config.device,

@@ -1,5 +1,6 @@
 """The card beside an exported policy: all that someone needs to know who has never seen this package."""
 
+from dataclasses import asdict
 from typing import Any
 
 import mujoco
@@ -30,7 +31,7 @@ _SOURCES = {"skill": "you", "history": "next_history", "first": "you"}
 _HISTORY = "root height; bodies but the root, then objects, from the root in heading axes; joint coordinates of qpos"
 _TARGETS = "target of every actuator, m or rad: write it to MjData.ctrl and hold it for `substeps` steps"
 _LICENCE = "Apache-2.0, as skillfield, which it comes with"
-_OWN_LICENCE = "for whoever trained it to say; the terms of its demonstrations apply"
+_OWN_LICENCE = "for whoever trained it to say; the terms of its demonstrations and of its origin apply"
 _JOINTS = {
     mujoco.mjtJoint.mjJNT_FREE.value: "free",
     mujoco.mjtJoint.mjJNT_BALL.value: "ball",
@@ -48,6 +49,7 @@ def make_card(run: TrainedRun, controller: Controller, model: mujoco.MjModel, li
         "method": run.config.method,
         "seed": run.config.seed,
         "samples": run.state.counters.samples,
+        "origin": None if run.config.origin is None else asdict(run.config.origin),
         "licence": licence or (_LICENCE if is_shipped(run.folder) else _OWN_LICENCE),
         "skills": list(controller.skills),
         "policy_hz": POLICY_HZ,

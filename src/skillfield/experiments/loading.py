@@ -38,7 +38,7 @@ def load_run(run: Path | str, *, task: Task | None = None, data: Path | str | No
     """
     folder = run_folder(run)
     config = load_config(folder)
-    chosen = task or find_task(config.task)
+    chosen = find_task(task or config.task)
     if data is None and is_shipped(folder) and (data := stand_in_clips(chosen)):
         warnings.warn(
             f"the recordings of '{chosen.name}' are not here: starts are those of the clips of '{chosen.stand_in}', "
@@ -59,7 +59,9 @@ def origin_of(policy: Path | str) -> Origin:
     """
     folder = run_folder(policy)
     name = folder.name if is_shipped(folder) else str(folder.resolve())
-    return Origin(name, saved_counters(latest_checkpoint(folder)).samples)
+    before = load_config(folder).origin if (folder / "config.json").exists() else None  # a checkpoint alone has none
+    samples = saved_counters(latest_checkpoint(folder)).samples
+    return Origin(name, samples + (before.samples if before else 0))
 
 
 def load_networks(run: Path | str, *, task: Task | None = None) -> ActorCritic:

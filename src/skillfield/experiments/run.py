@@ -62,7 +62,10 @@ class Origin:
     policy: str
     """Its folder, or its name if it comes with the package."""
     samples: int
-    """That it had learned from by then."""
+    """That it had learned from by then, with those of its own origin."""
+
+    def __post_init__(self) -> None:
+        check("origin", self, NOT_NEGATIVE, "samples")
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ class RunConfig:
 
 def preset(of: str | Task, method_name: str = "sm") -> RunConfig:
     """The settings that train a task well."""
-    chosen = task(of) if isinstance(of, str) else of
+    chosen = task(of)
     switches = method(method_name)
     config = RunConfig(
         task=chosen.name,

@@ -13,7 +13,7 @@ from skillfield.experiments.run import load_config, save_config
 from skillfield.files import atomic_directory, read_json, write_json
 from skillfield.learning.checkpoint import latest_checkpoint
 
-__all__ = ["is_shipped", "pack_policy", "run_folder", "shipped_policies"]
+__all__ = ["is_shipped", "pack_policy", "resumable", "run_folder", "shipped_policies"]
 
 _FOLDER = Path(__file__).with_name("policies")
 
@@ -33,6 +33,13 @@ def run_folder(run: Path | str) -> Path:
     raise CheckpointError(f"{run}: no such run folder, and no policy of that name is shipped; shipped: {list(shipped)}")
 
 
+def resumable(run: Path | str) -> Path:
+    """A run folder that a training can go on in; a shipped policy is none."""
+    if str(run) in shipped_policies() and not Path(run).is_dir():
+        raise CheckpointError(f"{run}: comes with the package and cannot go on; train TASK --start-from {run} can")
+    return Path(run)
+
+
 def is_shipped(folder: Path) -> bool:
     """Whether a folder belongs to the package, where nothing is written."""
     return folder in shipped_policies().values()
@@ -41,6 +48,8 @@ def is_shipped(folder: Path) -> bool:
 def pack_policy(run: Path, folder: Path) -> None:
     """Make such a folder of a run's newest checkpoint."""
     checkpoint, config = latest_checkpoint(run), replace(load_config(run), data=None)
+    if config.origin is not None:  # where it lay is nobody's business
+        config = replace(config, origin=replace(config.origin, policy=Path(config.origin.policy).name))
     tensors = load_file(checkpoint / "model.safetensors")
     # the normalisers stay as they are: their spreads reach from millimetres to thousands of newtons
     halved = {

@@ -23,7 +23,6 @@ __all__ = [
     "ballplay_paper",
     "courtside",
     "from_clips",
-    "made",
     "starter",
     "task",
 ]
@@ -39,27 +38,24 @@ TASKS: dict[str, Callable[[], Task]] = {
 }
 
 
-def task(name: str) -> Task:
-    """A task by name."""
-    if name not in TASKS:
+def task(of: str | Task) -> Task:
+    """A task by name, or the one that is given."""
+    if isinstance(of, Task):
+        return of
+    if not isinstance(of, str):
+        hint = "; call it first" if callable(of) else ""
+        raise ConfigError(f"a task is a name or a Task, not {getattr(of, '__name__', of)!r}{hint}")
+    if of not in TASKS:
         own = "one of your own is known to the script that gives it to skillfield.command_line"
-        raise ConfigError(f"{unknown_name('task', name, tuple(TASKS))}; {own}")
-    return TASKS[name]()
-
-
-def made(task: Task) -> Task:
-    """The same, or an error where something else was given, such as the function that makes it."""
-    if not isinstance(task, Task):
-        hint = "; call it first" if callable(task) else ""
-        raise ConfigError(f"a task is a name or a Task, not {getattr(task, '__name__', task)!r}{hint}")
-    return task
+        raise ConfigError(f"{unknown_name('task', of, tuple(TASKS))}; {own}")
+    return TASKS[of]()
 
 
 def from_clips(
     name: str,
     clips: Path | str,
     *,
-    like: Task,
+    like: str | Task,
     character: Callable[[], Character] | None = None,
     rules: Mapping[str, SuccessRule] | None = None,
 ) -> Task:
@@ -69,7 +65,7 @@ def from_clips(
     character: makes whoever the clips show; `like`'s if not given.
     rules: when a skill has succeeded; without one, if it has not fallen and kept its first object near (`KeepRule`).
     """
-    like = made(like)
+    like = task(like)
     folder = Path(clips).resolve()
     found = load_clips(folder)
     skills = dict.fromkeys(clip.skill for clip in found)
@@ -103,7 +99,7 @@ def add(make: Callable[[], Task]) -> None:
     """Let a task of your own, and its character, be found by name."""
     if not callable(make):
         raise ConfigError(f"a function without arguments that makes a task is added, not {type(make).__name__}")
-    own = made(make())
+    own = task(make())
     if own.name in TASKS:
         raise ConfigError(f"there is a task '{own.name}' already; known: {list(TASKS)}")
     who = own.character()

@@ -25,8 +25,10 @@ from skillfield.learning.ppo import PPO
 __all__ = [
     "FORMAT_VERSION",
     "Counters",
+    "HistoryShape",
     "SavedState",
     "has_checkpoint",
+    "history_shape",
     "install",
     "latest_checkpoint",
     "load_model",
@@ -101,7 +103,7 @@ def save_checkpoint(run: Path, ppo: PPO, counters: Counters, identity: dict[str,
         hidden=ppo.config.hidden,
         insight=ppo.env.insight_size,
         learned_spread=ppo.config.sigma if ppo.config.exploration == "learned" else None,
-        history=_history_shape(ppo),
+        history=history_shape(ppo),
     )
     try:
         shutil.rmtree(path, ignore_errors=True)  # of a training that went on from an earlier checkpoint too
@@ -177,11 +179,12 @@ def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
             torch.cuda.set_rng_state(tensors["cuda_random_state"], ppo.env.device)
     except (KeyError, RuntimeError, TypeError, ValueError) as problem:
         raise CheckpointError(f"{path}: does not fit this run: {problem}") from None
+    ppo.kl_factor = state.kl_factor
     return state.counters
 
 
 def install(checkpoint: Path, state: SavedState, weights: dict[str, Tensor], ppo: PPO) -> None:
-    """Give a learner these networks and their step size. A critic that is told more than before disregards it."""
+    """Give a learner these networks. A critic that is told more than before begins by disregarding it."""
     more = _more_inputs(state, ppo)
     shapes = (ppo.env.observation_size, ppo.env.num_actions, ppo.env.insight_size, ppo.config.hidden)
     found = (state.observations, state.actions, state.insight + more, state.hidden)
@@ -191,7 +194,6 @@ def install(checkpoint: Path, state: SavedState, weights: dict[str, Tensor], ppo
     _load_into(ppo.model, _with_inputs(weights, more), checkpoint / "model.safetensors")
     if ppo.env.history is not None:
         ppo.env.history.refresh()
-    ppo.kl_factor = state.kl_factor
 
 
 def _more_inputs(state: SavedState, ppo: PPO) -> int:
@@ -205,7 +207,8 @@ def _with_inputs(tensors: dict[str, Tensor], more: int) -> dict[str, Tensor]:
     return tensors | {name: functional.pad(tensors[name], (0, more)) for name in first if name in tensors}
 
 
-def _history_shape(ppo: PPO) -> HistoryShape | None:
+def history_shape(ppo: PPO) -> HistoryShape | None:
+    """What a learner's history encoder was made for, if it has one."""
     encoder, history = ppo.model.encoder, ppo.env.history
     if not isinstance(encoder, HistoryEncoder) or history is None:
         return None

@@ -113,7 +113,8 @@ class PPO:
         self._beside = ThreadPoolExecutor(1) if env.device.type == "cpu" else None
 
     @property
-    def _max_factor(self) -> float:
+    def max_factor(self) -> float:
+        """Of the step size, whatever `target_kl` asks for."""
         largest = self.config.max_learning_rate
         return math.inf if largest is None else largest / self.config.learning_rate
 
@@ -140,7 +141,7 @@ class PPO:
         metrics = self.improve(rollout, sigma, rate, self._entropy_weight(progress))
         self.seconds["learning"] += self._time() - clock
         if config.target_kl is not None:
-            self.kl_factor = min(_adapt(self.kl_factor, metrics["kl"], config.target_kl), self._max_factor)
+            self.kl_factor = min(_adapt(self.kl_factor, metrics["kl"], config.target_kl), self.max_factor)
         return metrics | {"learning_rate": rate}
 
     @torch.no_grad()

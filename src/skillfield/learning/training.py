@@ -38,6 +38,11 @@ class Budget:
         by_time = counters.seconds / (60 * self.minutes) if self.minutes else 0.0
         return min(max(by_samples, by_time), 1.0)
 
+    def words(self) -> str:
+        """For people."""
+        samples = [] if self.samples is None else [f"{self.samples:,} samples"]
+        return " or ".join(samples + ([] if self.minutes is None else [f"{self.minutes:g} minutes"]))
+
 
 @dataclass(frozen=True)
 class TrainingStatus:

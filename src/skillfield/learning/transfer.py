@@ -12,28 +12,68 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from skillfield.configuration import to_dict
 from skillfield.errors import CheckpointError
-from skillfield.learning.checkpoint import install, load_model
+from skillfield.learning.checkpoint import HistoryShape, SavedState, history_shape, install, load_model
 from skillfield.learning.normalisation import RunningNormaliser
 from skillfield.learning.ppo import PPO
 
 __all__ = ["begin_with", "with_skills"]
 
 
-def begin_with(checkpoint: Path, ppo: PPO) -> None:
-    """Give a new learner the networks of a checkpoint. Its optimisers and its record of hard starts are its own."""
+def begin_with(checkpoint: Path, ppo: PPO) -> tuple[str, ...]:
+    """Give a new learner the networks of a checkpoint, and say which skills these have learned.
+
+    Its optimisers and its record of hard starts are its own. An adaptive step size begins where that one's was.
+    """
     model, state = load_model(checkpoint)
-    known, wanted = state.identity.get("skills"), ppo.env.motion.skills
-    if not isinstance(known, list) or not known:
+    weights, known, wanted = model.state_dict(), _skills(state), ppo.env.motion.skills
+    if not known:
         raise CheckpointError(f"{checkpoint}: does not say which skills it has learned")
-    seen, sees = state.observations - len(known), ppo.env.observation_size - len(wanted)
-    if seen != sees:
-        raise CheckpointError(
-            f"{checkpoint}: this policy sees {seen} numbers beside its skill, a new one of this run sees {sees}; "
-            "character, objects and what is remembered (the method's history) must be the same"
-        )
-    weights = with_skills(model.state_dict(), ppo.env.condition.start, known, wanted)
-    install(checkpoint, replace(state, observations=ppo.env.observation_size), weights, ppo)
+    if spoilt := [name for name, value in weights.items() if not value.isfinite().all()]:
+        raise CheckpointError(f"{checkpoint}: not finite: {', '.join(spoilt)}")
+    try:
+        _check_senses(checkpoint, state, ppo, len(known))
+        renamed = with_skills(weights, ppo.env.condition.start, known, wanted)
+        install(checkpoint, replace(state, observations=ppo.env.observation_size), renamed, ppo)
+    except CheckpointError as problem:
+        was = f"task '{state.identity.get('task')}', method '{state.identity.get('method')}'"
+        raise CheckpointError(f"{problem} (that policy: {was})") from None
+    if ppo.config.target_kl is not None:
+        ppo.kl_factor = min(state.kl_factor, ppo.max_factor)
+    return known
+
+
+def _skills(state: SavedState) -> tuple[str, ...]:
+    """In the order of their code; none where that cannot be told."""
+    skills = state.identity.get("skills")
+    if not isinstance(skills, list) or not all(isinstance(skill, str) for skill in skills):
+        return ()
+    return tuple(skills) if len(set(skills)) == len(skills) < state.observations else ()
+
+
+def _check_senses(checkpoint: Path, state: SavedState, ppo: PPO, num_known: int) -> None:
+    """Refuse a policy that sees, remembers or explores otherwise, even where its networks would fit."""
+    sees, spread = ppo.env.observation_size - len(ppo.env.motion.skills), ppo.config.sigma
+    pairs = {
+        "memory": _told_apart(state.history, history_shape(ppo)),
+        "numbers that it sees beside its skill": (state.observations - num_known, sees),
+        "learned σ": (state.learned_spread, spread if ppo.config.exploration == "learned" else None),
+    }
+    for what, (had, has) in pairs.items():
+        if had != has:
+            raise CheckpointError(f"{checkpoint}: nothing to begin with: its {what}: {had}; this run's: {has}")
+
+
+def _told_apart(one: HistoryShape | None, other: HistoryShape | None) -> tuple[str, str]:
+    """Two memories in words, as far as they differ."""
+    if one is None or other is None:
+        words = ("none" if each is None else f"encoder of {each.length} frames" for each in (one, other))
+        return next(words), next(words)
+    flat = [{"features": each.features, "length": each.length, **to_dict(each.encoder)} for each in (one, other)]
+    names = [name for name in flat[0] if flat[0][name] != flat[1][name]]
+    first, second = (", ".join(f"{name} {each[name]}" for name in names) for each in flat)
+    return first, second
 
 
 def with_skills(

@@ -51,7 +51,7 @@ def report_page(
     tasks: dict[str, list[RunRecord]] = {}
     for record in records:
         tasks.setdefault(record.task, []).append(record)
-    title = f"{', '.join(tasks)}: {_plural(len({run.method for run in records}), 'method')}"
+    title = f"{', '.join(tasks)}: {_plural(len({run.label for run in records}), 'method')}"
     topics = [
         _Topic(number, task, f"{task}: " if len(tasks) > 1 else "", by_method(runs), _skills(runs))
         for number, (task, runs) in enumerate(tasks.items())
@@ -71,7 +71,7 @@ def report_page(
 
 
 def _header(title: str, records: Sequence[RunRecord], made: datetime, version: str) -> str:
-    methods = list(dict.fromkeys(run.method for run in records))
+    methods = list(dict.fromkeys(run.label for run in records))
     seconds = sum(run.seconds for run in records)
     samples = sum(run.samples for run in records)
     values = [
@@ -244,7 +244,7 @@ def _runs(records: Sequence[RunRecord]) -> str:
         cells = (
             escape(str(run.folder)),
             escape(run.task),
-            escape(run.method),
+            escape(run.label),
             str(run.seed),
             f"{run.samples:,}",
             duration(run.seconds),
@@ -260,7 +260,7 @@ def _evaluated(result: Evaluation | None) -> str:
     if result is None:
         return "not evaluated"
     across = f", {result.transition_trials:,} per pair" if result.transition_trials != result.trials else ""
-    return f"{result.trials:,} trials{across}"
+    return f"{_plural(result.trials, 'trial')}{across}"
 
 
 def _skills(runs: Sequence[RunRecord]) -> tuple[str, ...]:
@@ -280,4 +280,4 @@ def _flat(config: Mapping[str, object], before: str = "") -> dict[str, object]:
 
 
 def _plural(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"

@@ -85,6 +85,12 @@ class RunRecord:
         return str(self.config["method"])
 
     @property
+    def label(self) -> str:
+        """Its method, and the policy that it began with if there was one."""
+        origin = self.config.get("origin")
+        return f"{self.method} from {Path(origin['policy']).name}" if origin else self.method
+
+    @property
     def seed(self) -> int:
         """Of the training."""
         return int(self.config["seed"])
@@ -152,10 +158,10 @@ def read_evaluation(path: Path) -> Evaluation:
 
 
 def by_method(records: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
-    """Runs of one task grouped by method, each group sorted by seed."""
+    """Runs of one task grouped by method and what they began with, each group sorted by seed."""
     groups: dict[str, list[RunRecord]] = {}
     for record in records:
-        groups.setdefault(record.method, []).append(record)
+        groups.setdefault(record.label, []).append(record)
     return {method: sorted(group, key=lambda record: record.seed) for method, group in groups.items()}
 
 
