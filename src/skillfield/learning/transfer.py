@@ -62,7 +62,7 @@ def _check_senses(checkpoint: Path, state: SavedState, ppo: PPO, num_known: int)
     }
     for what, (had, has) in pairs.items():
         if had != has:
-            raise CheckpointError(f"{checkpoint}: no policy for this run to begin with: its {what}: {had}; this run's: {has}")
+            raise CheckpointError(f"{checkpoint}: not for this run to begin with: its {what}: {had}; this run's: {has}")
 
 
 def _told_apart(one: HistoryShape | None, other: HistoryShape | None) -> tuple[str, str]:
