@@ -38,12 +38,13 @@ class ActorCritic(nn.Module):
 
         learned_spread: initial σ of a policy that learns its own, or None for a fixed one.
         first_action: what an untrained policy does whatever it sees [A]; the neutral action if not given.
-        half: hidden layers in bfloat16 on a GPU. The last layer stays precise: a mean action is compared with itself
-            on the scale of σ.
+        half: hidden layers in bfloat16, on a GPU, and while it learns on a CPU that has instructions for it. The last
+            layer stays precise: a mean action is compared with itself on the scale of σ.
         insight: numbers that the critic is told beside what the policy sees.
         """
         super().__init__()
-        self.actions, self._half, self.insight = actions, half, insight
+        self.actions, self.insight = actions, insight
+        self._half = {"cuda": half, "cpu": half and _cpu_has_bfloat16()}
         self.encoder = None if encoder is None else encoder.requires_grad_(False).eval()
         self._log_spread = None if learned_spread is None else math.log(learned_spread)
         self.normaliser = RunningNormaliser(observations)
@@ -57,8 +58,13 @@ class ActorCritic(nn.Module):
                 self._last(self.policy).bias[:actions].copy_(first_action)
 
     def act(self, observation: Tensor) -> Tensor:
-        """The policy's mean action for raw observations: what is used in tests.  [E, A]"""
-        return self._run(self.policy, self.normaliser(observation))[..., : self.actions]
+        """The policy's mean action for raw observations: what is used in tests.  [E, A]
+
+        On every CPU it is computed in float32, so that a test has one result.
+        """
+        seen = self.normaliser(observation)
+        output = self._run(self.policy, seen) if seen.is_cuda else self.policy(seen)
+        return output[..., : self.actions]
 
     def distribution(self, normalised_observation: Tensor, log_sigma: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log σ of the action. log_sigma: used unless the policy learns its own.  [E, A], [] → [E, A] each"""
@@ -81,9 +87,10 @@ class ActorCritic(nn.Module):
         return self._run(self.critic, known).squeeze(-1)
 
     def _run(self, network: nn.Sequential, x: Tensor) -> Tensor:
-        if not (self._half and x.is_cuda):
+        device = x.device.type
+        if not self._half[device]:
             return network(x)
-        with torch.autocast("cuda", torch.bfloat16):
+        with torch.autocast(device, torch.bfloat16):
             hidden = network[:-1](x)
         return network[-1](hidden.float())
 
@@ -96,3 +103,11 @@ class ActorCritic(nn.Module):
         layer = network[-1]
         assert isinstance(layer, nn.Linear)
         return layer
+
+
+def _cpu_has_bfloat16() -> bool:
+    """Whether this CPU multiplies in bfloat16; where it does not, converting to it costs more than it saves."""
+    if not hasattr(torch.cpu, "get_capabilities"):  # an older torch
+        return False
+    features = torch.cpu.get_capabilities()
+    return any(features.get(name, False) for name in ("avx512_bf16", "amx_bf16"))

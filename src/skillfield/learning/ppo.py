@@ -75,7 +75,7 @@ class PPOConfig:
     """Normalise advantages within each skill, and there apart for steps without objects, so that what has small ones
     learns as fast as the rest."""
     half: bool = False
-    """Hidden layers in bfloat16 on a GPU, instead of TF32."""
+    """Hidden layers in bfloat16 instead of TF32 on a GPU, or float32 on a CPU that has instructions for it."""
     fused: bool = False
     """On a GPU, compile what is done around the physics, and the losses, into few large kernels."""
     max_grad_norm: float = 1.0
