@@ -290,6 +290,8 @@ def test_the_number_of_trials_in_words() -> None:
     assert FIGURES.measured_with() == "10 trials of 10 s per skill and per pair of skills"
     apart = replace(FIGURES, trials=10_000, transition_trials=500)
     assert apart.measured_with() == "10,000 trials of 10 s per skill, 500 per pair of skills"
+    elsewhere = replace(FIGURES, clips="/some/where/noisy")
+    assert elsewhere.measured_with() == f"{FIGURES.measured_with()}, beginning in clips of noisy"
 
 
 def test_one_trial_is_not_several() -> None:

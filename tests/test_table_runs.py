@@ -14,6 +14,7 @@ from skillfield.api import evaluate, train_run
 from skillfield.cli.main import main
 from skillfield.clips import save_clips
 from skillfield.evaluation import Evaluation
+from skillfield.experiments.loading import load_run
 from skillfield.experiments.recordings import noisy_clips, task_clips
 from skillfield.experiments.run import RunConfig, load_config, preset, save_config
 from skillfield.experiments.stages import Stage
@@ -107,8 +108,26 @@ def test_an_evaluation_says_what_it_measured(tmp_path: Path) -> None:
     config = replace(tiny("starter"), budget=Budget(samples=64))
     assert train_run(config, tmp_path / "run", progress=False)
     result = evaluate(tmp_path / "run", trials=1, device="cpu")
-    assert (result.samples, result.device) == (64, "cpu")
+    assert (result.samples, result.device, result.clips) == (64, "cpu", None)
     assert read_evaluation(tmp_path / "run" / "evaluation.json") == result
+
+
+def test_an_evaluation_says_whose_clips_it_began_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that lie elsewhere than in training, in the result and in the file; its own by any name are its own."""
+    monkeypatch.chdir(tmp_path)
+    config = replace(tiny("starter"), budget=Budget(samples=64))
+    assert train_run(config, tmp_path / "run", progress=False)
+    noisy_clips(starter(), None, 10.0, tmp_path / "noisy")
+    result = evaluate("run", trials=1, device="cpu", data="noisy")
+    assert result.clips == str(tmp_path / "noisy")
+    assert read_evaluation(tmp_path / "run" / "evaluation.json") == result
+    for own in ("starter", starter().clips):
+        assert load_run("run", data=own).other_clips is None
+    save_config(replace(config, data=str(tmp_path / "noisy")), tmp_path / "run")
+    assert load_run("run", data="noisy").other_clips is None
+    assert load_run("run", data="starter").other_clips == str(starter().clips)
+    save_config(replace(config, data=str(tmp_path / "gone")), tmp_path / "run")
+    assert load_run("run", data="noisy").other_clips == str(tmp_path / "noisy")
 
 
 def test_a_half_trained_run_that_was_measured_is_not_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,7 +197,7 @@ def evaluate(
     make_env = env_factory(chosen, loaded.config, model, device or chosen.device)
     result = evaluate_policy(make_env, model, chosen.trials, trials, seed, transition_trials)
     samples, kind = loaded.state.counters.samples, next(model.parameters()).device.type
-    result = replace(result, samples=samples, device=kind)
+    result = replace(result, samples=samples, device=kind, clips=loaded.other_clips)
     if not is_shipped(loaded.folder):
         try:
             write_json(loaded.folder / "evaluation.json", result.to_dict())

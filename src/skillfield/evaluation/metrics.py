@@ -9,6 +9,7 @@ NR, normalised reward: mean over all start frames i of the mean reward from i to
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -60,13 +61,15 @@ class Evaluation:
     """Training samples of the checkpoint that was measured; older files do not say."""
     device: str | None = None
     """Where it was measured, cpu or cuda; older files do not say."""
+    clips: str | None = None
+    """Folder of the clips in whose states trials began, if it was not that of the training."""
 
     def measured_with(self) -> str:
-        """How many trials there were and how long they took, in words."""
+        """How many trials there were, how long they took and where they began, in words."""
         own = f"{trials_in_words(self.trials, self.seconds)} per skill"
-        if self.transition_trials == self.trials:
-            return f"{own} and per pair of skills"
-        return f"{own}, {self.transition_trials:,} per pair of skills"
+        across = f", {self.transition_trials:,}" if self.transition_trials != self.trials else " and"
+        elsewhere = f", beginning in clips of {Path(self.clips).name}" if self.clips else ""
+        return f"{own}{across} per pair of skills{elsewhere}"
 
     def transitions_into(self) -> dict[str, float]:
         """Mean rate of all transitions into each skill."""

@@ -4,7 +4,7 @@ import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from skillfield.errors import SkillfieldNote
+from skillfield.errors import ClipError, SkillfieldNote
 from skillfield.experiments.recordings import clip_folder, stand_in_clips
 from skillfield.experiments.run import Origin, RunConfig, load_config
 from skillfield.experiments.shipped import is_shipped, run_folder
@@ -27,6 +27,8 @@ class TrainedRun:
     networks: ActorCritic
     state: SavedState
     """The checkpoint's state.json."""
+    other_clips: str | None
+    """Folder of the clips that are used here, if they lie elsewhere than those of the training."""
 
 
 def load_run(run: Path | str, *, task: Task | None = None, data: Path | str | None = None) -> TrainedRun:
@@ -38,7 +40,7 @@ def load_run(run: Path | str, *, task: Task | None = None, data: Path | str | No
     """
     folder = run_folder(run)
     config = load_config(folder)
-    chosen = find_task(task or config.task)
+    trained_with, chosen = config.data, find_task(task or config.task)
     if data is None and is_shipped(folder) and (data := stand_in_clips(chosen)):
         warnings.warn(
             f"the recordings of '{chosen.name}' are not here: starts are those of the clips of '{chosen.stand_in}', "
@@ -47,9 +49,11 @@ def load_run(run: Path | str, *, task: Task | None = None, data: Path | str | No
             stacklevel=2,
         )
     if data is not None:
-        config = replace(config, data=str(clip_folder(chosen, Path(data))))
+        config = replace(config, data=str(clip_folder(chosen, Path(data)).resolve()))
+    elsewhere = config.data != trained_with and not _lie_in(config.data, chosen, trained_with)
     networks, state = load_model(latest_checkpoint(folder), config.identity(chosen.skills))
-    return TrainedRun(folder, config.at(state.counters.samples), chosen, networks.eval(), state)
+    config = config.at(state.counters.samples)
+    return TrainedRun(folder, config, chosen, networks.eval(), state, config.data if elsewhere else None)
 
 
 def origin_of(policy: Path | str) -> Origin:
@@ -70,3 +74,11 @@ def load_networks(run: Path | str, *, task: Task | None = None) -> ActorCritic:
     run: its folder, or the name of a shipped policy.
     """
     return load_run(run, task=task).networks
+
+
+def _lie_in(folder: str | None, task: Task, data: str | None) -> bool:
+    """Whether a folder is the one that a run has its clips from; where that one is gone, it is not."""
+    try:
+        return folder is not None and clip_folder(task, Path(data) if data else None).resolve() == Path(folder)
+    except ClipError:
+        return False

@@ -260,7 +260,8 @@ def _evaluated(result: Evaluation | None) -> str:
     if result is None:
         return "not evaluated"
     across = f", {result.transition_trials:,} per pair" if result.transition_trials != result.trials else ""
-    return f"{_plural(result.trials, 'trial')}{across}"
+    elsewhere = f", clips of {escape(result.clips)}" if result.clips else ""
+    return f"{_plural(result.trials, 'trial')}{across}{elsewhere}"
 
 
 def _skills(runs: Sequence[RunRecord]) -> tuple[str, ...]:

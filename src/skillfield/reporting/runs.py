@@ -204,6 +204,8 @@ def _check_numbers(result: Evaluation) -> None:
         raise ValueError(f"{result.samples!r} samples")
     if result.device is not None and not isinstance(result.device, str):
         raise ValueError(f"measured on {result.device!r}")
+    if result.clips is not None and not isinstance(result.clips, str):
+        raise ValueError(f"measured from {result.clips!r}")
     seconds = result.seconds
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
         raise ValueError(f"trials of {seconds!r} s")
