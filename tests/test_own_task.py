@@ -19,6 +19,8 @@ from skillfield.errors import CharacterError, ClipError, ConfigError, Skillfield
 from skillfield.evaluation import KeepRule, Trials
 from skillfield.evaluation.recording import clip_of_states
 from skillfield.evaluation.success import HoldRule
+from skillfield.experiments.recordings import task_clips
+from skillfield.experiments.run import build_env, build_motion, preset
 from skillfield.experiments.starter.authoring import CLIP_FOLDER as STARTER_CLIPS
 from skillfield.experiments.tasks import add, from_clips, starter, task
 from skillfield.reference.motion import clip_positions
@@ -48,10 +50,25 @@ def test_the_skills_of_a_folder_of_clips() -> None:
 
 def test_rules_without_clips_and_folders_without_clips_are_refused(tmp_path: Path) -> None:
     """One line each, that names what there is."""
-    with pytest.raises(ConfigError, match=r"task 'mine': rules for \['juggle'\], of which .* has no clip; it has \["):
+    with pytest.raises(ConfigError, match=r"task 'mine': rules for \['juggle'\], but the skills of .* to learn are \["):
         from_clips("mine", STARTER_CLIPS, like=starter(), rules={"juggle": HoldRule(min_height=1.0)})
     with pytest.raises(ClipError, match=str(tmp_path)):
         from_clips("mine", tmp_path, like=starter())
+
+
+def test_some_of_the_skills_of_a_folder() -> None:
+    """In the folder's order, whatever the order they are asked for; the other clips are neither judged nor learned."""
+    own = from_clips("mine", STARTER_CLIPS, like=starter(), skills=("toss", "hold"))
+    assert own.skills == ("hold", "toss")
+    assert {clip.skill for clip in task_clips(own)} == {"hold", "toss"}
+    env = build_env(preset(own), build_motion(own, own.character()), own.character(), 2, None)
+    assert env.num_skills == 2
+    with pytest.raises(ConfigError, match=r"has no clip of \['juggle'\]; it has \['dribble_forward'"):
+        from_clips("mine", STARTER_CLIPS, like=starter(), skills=("hold", "juggle"))
+    with pytest.raises(ConfigError, match="no skill to learn"):
+        from_clips("mine", STARTER_CLIPS, like=starter(), skills=())
+    with pytest.raises(ConfigError, match=r"rules for \['hold'\], but the skills of .* to learn are \['toss'\]"):
+        from_clips("mine", STARTER_CLIPS, like=starter(), skills=("toss",), rules={"hold": HoldRule(1.0)})
 
 
 def test_a_function_is_no_task_and_a_task_no_function() -> None:

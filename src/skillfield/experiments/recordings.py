@@ -52,11 +52,9 @@ def clip_folder(task: Task, data: Path | None = None) -> Path:
 
 
 def task_clips(task: Task, data: Path | None = None) -> list[Clip]:
-    """A task's demonstrations, at least one of each skill. Of clips from elsewhere, only those of its skills."""
+    """A task's demonstrations, at least one of each skill. Of the clips in a folder, only those of its skills."""
     folder = clip_folder(task, data)
-    clips = load_clips(folder)
-    if folder != task.clips:
-        clips = [clip for clip in clips if clip.skill in task.skills]
+    clips = [clip for clip in load_clips(folder) if clip.skill in task.skills]
     missing = [skill for skill in task.skills if skill not in {clip.skill for clip in clips}]
     if missing:
         raise ClipError(f"{folder}: no clip of {missing}, which task '{task.name}' is to learn")

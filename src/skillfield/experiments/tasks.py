@@ -1,6 +1,6 @@
 """All tasks by name, and how to add one of your own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,22 +58,28 @@ def from_clips(
     like: str | Task,
     character: Callable[[], Character] | None = None,
     rules: Mapping[str, SuccessRule] | None = None,
+    skills: Collection[str] | None = None,
 ) -> Task:
-    """A task of your own: the skills that the clips of a folder show.
+    """A task of your own: the skills that the clips of a folder show, or some of them.
 
     like: a task whose settings it takes, `starter()` for a laptop or `courtside()` for a humanoid and a GPU.
     character: makes whoever the clips show; `like`'s if not given.
     rules: when a skill has succeeded; without one, if it has not fallen and kept its first object near (`KeepRule`).
+    skills: those to learn, if not all; clips of others are left out.
     """
     like = task(like)
     folder = Path(clips).resolve()
     found = load_clips(folder)
-    skills = dict.fromkeys(clip.skill for clip in found)
-    strange = [skill for skill in rules or {} if skill not in skills]
-    if strange:
-        raise ConfigError(f"task '{name}': rules for {strange}, of which {folder} has no clip; it has {list(skills)}")
+    shown = list(dict.fromkeys(clip.skill for clip in found))
+    chosen = shown if skills is None else [skill for skill in shown if skill in skills]
+    if strange := [skill for skill in skills or () if skill not in shown]:
+        raise ConfigError(f"task '{name}': {folder} has no clip of {strange}; it has {shown}")
+    if strange := [skill for skill in rules or {} if skill not in chosen]:
+        raise ConfigError(f"task '{name}': rules for {strange}, but the skills of {folder} to learn are {chosen}")
+    if not chosen:
+        raise ConfigError(f"task '{name}': no skill to learn; {folder} has {shown}")
     near: dict[str, SuccessRule] = {
-        skill: KeepRule(_ROOM + max(_farthest(clip) for clip in found if clip.skill == skill)) for skill in skills
+        skill: KeepRule(_ROOM + max(_farthest(clip) for clip in found if clip.skill == skill)) for skill in chosen
     }
     return replace(
         like,
