@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import skillfield as sf
 from skillfield.api import env_factory, evaluate, load_networks
 from skillfield.cli.films import load_performers
 from skillfield.cli.main import main
@@ -28,6 +29,16 @@ def test_a_folder_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert is_shipped(run_folder("starter"))
     Path("starter").mkdir()
     assert run_folder("starter") == Path("starter")
+
+
+def test_what_is_neither_is_told(tmp_path: Path) -> None:
+    """A policy where its name is asked for is a mistake soon made."""
+    said = r"a run is its folder, or the name of a policy that is shipped \['ballplay', .*'starter'.*\], not a "
+    with pytest.raises(CheckpointError, match=f"{said}int$"):
+        sf.train("starter", samples=1, run=tmp_path / "run", start_from=3)  # type: ignore[arg-type]
+    with pytest.raises(CheckpointError, match=f"{said}Policy$"):
+        sf.evaluate(sf.load_policy("starter"), 1)  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_unknown_name_says_what_is_there() -> None:

@@ -25,9 +25,12 @@ def shipped_policies() -> dict[str, Path]:
 
 def run_folder(run: Path | str) -> Path:
     """A run folder, or the shipped policy of that name where there is no such folder."""
-    shipped, path = shipped_policies(), Path(run)
-    if path.is_dir():
-        return path
+    shipped = shipped_policies()
+    if not isinstance(run, str | Path):
+        kind, names = type(run).__name__, list(shipped)
+        raise CheckpointError(f"a run is its folder, or the name of a policy that is shipped {names}, not a {kind}")
+    if Path(run).is_dir():
+        return Path(run)
     if str(run) in shipped:
         return shipped[str(run)]
     raise CheckpointError(f"{run}: no such run folder, and no policy of that name is shipped; shipped: {list(shipped)}")
