@@ -38,6 +38,8 @@ def test_what_is_neither_is_told(tmp_path: Path) -> None:
         sf.train("starter", samples=1, run=tmp_path / "run", start_from=3)  # type: ignore[arg-type]
     with pytest.raises(CheckpointError, match=f"{said}Policy$"):
         sf.evaluate(sf.load_policy("starter"), 1)  # type: ignore[arg-type]
+    with pytest.raises(CheckpointError, match=f"{said}Policy$"):
+        sf.resume(sf.load_policy("starter"))  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()
 
 
@@ -84,7 +86,7 @@ def test_without_recordings_the_humanoid_starts_from_our_own_clips(
     with pytest.warns(SkillfieldNote, match="recordings of 'ballplay' are not here.*'courtside'"):
         loaded = load_run(name)
     assert loaded.config.method == method
-    assert loaded.config.data == str(CLIP_FOLDER)
+    assert (loaded.config.data, loaded.other_clips) == (str(CLIP_FOLDER), "courtside")
     make_env = env_factory(loaded.task, loaded.config, loaded.networks)
     motion = make_env(1).motion
     clips = torch.tensor([clip for clip, skill in enumerate(motion.skill.tolist()) if motion.skills[skill] in skills])

@@ -62,7 +62,7 @@ class Evaluation:
     device: str | None = None
     """Where it was measured, cpu or cuda; older files do not say."""
     clips: str | None = None
-    """Folder of the clips in whose states trials began, if it was not that of the training."""
+    """The clips in whose states trials began, if not those of the training: their folder, or a task that has them."""
 
     def measured_with(self) -> str:
         """How many trials there were, how long they took and where they began, in words."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skillfield.errors import ClipError, SkillfieldNote
-from skillfield.experiments.recordings import clip_folder, stand_in_clips
+from skillfield.experiments.recordings import clip_folder, kept_folder, stand_in_clips
 from skillfield.experiments.run import Origin, RunConfig, load_config
 from skillfield.experiments.shipped import is_shipped, run_folder
 from skillfield.experiments.task import Task
@@ -28,7 +28,7 @@ class TrainedRun:
     state: SavedState
     """The checkpoint's state.json."""
     other_clips: str | None
-    """Folder of the clips that are used here, if they lie elsewhere than those of the training."""
+    """The clips that are used here, if they lie elsewhere than those of the training: a folder, or a task's name."""
 
 
 def load_run(run: Path | str, *, task: Task | None = None, data: Path | str | None = None) -> TrainedRun:
@@ -40,20 +40,21 @@ def load_run(run: Path | str, *, task: Task | None = None, data: Path | str | No
     """
     folder = run_folder(run)
     config = load_config(folder)
-    trained_with, chosen = config.data, find_task(task or config.task)
-    if data is None and is_shipped(folder) and (data := stand_in_clips(chosen)):
+    chosen, other_clips = find_task(task or config.task), None
+    if data is not None:
+        place = clip_folder(chosen, Path(data)).resolve()
+        other_clips = None if _lie_in(place, chosen, config.data) else kept_folder(data)
+        config = replace(config, data=str(place))
+    elif is_shipped(folder) and (stand_in := stand_in_clips(chosen)):
+        config, other_clips = replace(config, data=str(stand_in)), chosen.stand_in
         warnings.warn(
             f"the recordings of '{chosen.name}' are not here: starts are those of the clips of '{chosen.stand_in}', "
             "which come with the package",
             SkillfieldNote,
             stacklevel=2,
         )
-    if data is not None:
-        config = replace(config, data=str(clip_folder(chosen, Path(data)).resolve()))
-    elsewhere = config.data != trained_with and not _lie_in(config.data, chosen, trained_with)
     networks, state = load_model(latest_checkpoint(folder), config.identity(chosen.skills))
-    config = config.at(state.counters.samples)
-    return TrainedRun(folder, config, chosen, networks.eval(), state, config.data if elsewhere else None)
+    return TrainedRun(folder, config.at(state.counters.samples), chosen, networks.eval(), state, other_clips)
 
 
 def origin_of(policy: Path | str) -> Origin:
@@ -76,9 +77,9 @@ def load_networks(run: Path | str, *, task: Task | None = None) -> ActorCritic:
     return load_run(run, task=task).networks
 
 
-def _lie_in(folder: str | None, task: Task, data: str | None) -> bool:
+def _lie_in(folder: Path, task: Task, data: str | None) -> bool:
     """Whether a folder is the one that a run has its clips from; where that one is gone, it is not."""
     try:
-        return folder is not None and clip_folder(task, Path(data) if data else None).resolve() == Path(folder)
+        return clip_folder(task, Path(data) if data else None).resolve() == folder
     except ClipError:
         return False

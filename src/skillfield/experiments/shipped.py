@@ -25,12 +25,9 @@ def shipped_policies() -> dict[str, Path]:
 
 def run_folder(run: Path | str) -> Path:
     """A run folder, or the shipped policy of that name where there is no such folder."""
-    shipped = shipped_policies()
-    if not isinstance(run, str | Path):
-        kind, names = type(run).__name__, list(shipped)
-        raise CheckpointError(f"a run is its folder, or the name of a policy that is shipped {names}, not a {kind}")
-    if Path(run).is_dir():
-        return Path(run)
+    shipped, path = shipped_policies(), _path(run)
+    if path.is_dir():
+        return path
     if str(run) in shipped:
         return shipped[str(run)]
     raise CheckpointError(f"{run}: no such run folder, and no policy of that name is shipped; shipped: {list(shipped)}")
@@ -38,9 +35,10 @@ def run_folder(run: Path | str) -> Path:
 
 def resumable(run: Path | str) -> Path:
     """A run folder that a training can go on in; a shipped policy is none."""
-    if str(run) in shipped_policies() and not Path(run).is_dir():
+    path = _path(run)
+    if str(run) in shipped_policies() and not path.is_dir():
         raise CheckpointError(f"{run}: comes with the package and cannot go on; train TASK --start-from {run} can")
-    return Path(run)
+    return path
 
 
 def is_shipped(folder: Path) -> bool:
@@ -63,3 +61,11 @@ def pack_policy(run: Path, folder: Path) -> None:
         save_file(halved, temporary / "model.safetensors")
         write_json(temporary / "state.json", read_json(checkpoint / "state.json", CheckpointError))
         save_config(config, temporary)
+
+
+def _path(run: Path | str) -> Path:
+    """Of what names a run; anything else is a mistake, such as the policy itself."""
+    if isinstance(run, str | Path):
+        return Path(run)
+    kind, names = type(run).__name__, list(shipped_policies())
+    raise CheckpointError(f"a run is its folder, or the name of a policy that is shipped {names}, not a {kind}")

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from html import escape
+from pathlib import Path
 from typing import NamedTuple
 
 from skillfield.evaluation import Evaluation
@@ -260,7 +261,7 @@ def _evaluated(result: Evaluation | None) -> str:
     if result is None:
         return "not evaluated"
     across = f", {result.transition_trials:,} per pair" if result.transition_trials != result.trials else ""
-    elsewhere = f", clips of {escape(result.clips)}" if result.clips else ""
+    elsewhere = f", clips of {escape(Path(result.clips).name)}" if result.clips else ""
     return f"{_plural(result.trials, 'trial')}{across}{elsewhere}"
 
 
