@@ -77,9 +77,14 @@ class ActionMap:
         asked = self._neutral + self._scale * actions.clamp(-1.0, 1.0)[:, self._action]
         return (asked + self._reach * qpos[:, self._qpos]).clamp(self._low, self._high)
 
-    def actions(self, targets: Tensor) -> Tensor:
-        """The actions that ask for these targets [E, U], as well as actions can; relative ones stay zero.  [E, A]"""
-        wanted = ((targets - self._neutral) / self._scale).clamp(-1.0, 1.0) * (1.0 - self._relative)
+    def actions(self, targets: Tensor, qpos: Tensor | None = None) -> Tensor:
+        """The actions that ask for these targets [E, U], as well as actions can, in positions [E, Q]; without those,
+        relative ones stay zero.  [E, A]"""
+        if qpos is None:
+            wanted = (targets - self._neutral) * (1.0 - self._relative)
+        else:
+            wanted = targets - self._neutral - self._reach * qpos[:, self._qpos]
+        wanted = (wanted / self._scale).clamp(-1.0, 1.0)
         drives = torch.zeros(self.num_actions, device=wanted.device).index_add_(
             0, self._action, torch.ones_like(self._scale)
         )

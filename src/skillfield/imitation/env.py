@@ -148,6 +148,10 @@ class ImitationEnv:
         self._return[envs], self._silent[envs] = 0.0, 0
         self._anchor.clear(envs)
 
+    def ahead(self) -> Tensor:
+        """Row of the reference that each environment is to come to with its next step.  [E]"""
+        return self.motion.row(self.clip, self._now() + 1)
+
     def advance(self, actions: Tensor) -> None:
         """Act and simulate, and nothing else: what a trial needs, which outlives its clip."""
         self.engine.step(self._aim(actions))

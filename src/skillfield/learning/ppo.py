@@ -25,6 +25,7 @@ from skillfield.learning.rollout import (
     normalised_within,
 )
 from skillfield.recorded import Recorded, fused
+from skillfield.reference.guide import guiding_actions
 
 __all__ = ["PPO", "PPOConfig"]
 
@@ -71,6 +72,9 @@ class PPOConfig:
     first_action: Literal["neutral", "demonstrated"] = "neutral"
     """What an untrained policy asks for: the neutral pose, or the demonstrations' mean pose (a humanoid's neutral pose
     has its arms spread, and no clip is near it)."""
+    guided: bool = False
+    """Teach the policy what inverse dynamics says of the demonstrations, in the states that it comes to, instead of
+    what earns more than expected; the critic learns as ever. For a first stage: the guide knows no way back."""
     by_skill: bool = False
     """Normalise advantages within each skill, and there apart for steps without objects, so that what has small ones
     learns as fast as the rest."""
@@ -97,6 +101,7 @@ class PPO:
         self.policy_optimiser, self.critic_optimiser = (
             _optimiser(network, config.learning_rate, env.device) for network in (model.policy, model.critic)
         )
+        self._guide = guiding_actions(env.motion, env.engine.character) if config.guided else None  # [N, A]
         self._rollout: Rollout | None = None
         self._lesson: Lesson | None = None
         self._log_sigma = torch.zeros((), device=env.device)
@@ -140,7 +145,7 @@ class PPO:
         clock = time.perf_counter()
         metrics = self.improve(rollout, sigma, rate, self._entropy_weight(progress))
         self.seconds["learning"] += self._time() - clock
-        if config.target_kl is not None:
+        if config.target_kl is not None and not config.guided:
             self.kl_factor = min(_adapt(self.kl_factor, metrics["kl"], config.target_kl), self.max_factor)
         return metrics | {"learning_rate": rate}
 
@@ -148,7 +153,7 @@ class PPO:
     def collect(self, observation: Tensor, sigma: float) -> Rollout:
         """Act in the environments for one horizon. The result is overwritten by the next call."""
         env, model, steps = self.env, self.model, self.config.horizon
-        self._rollout = rollout = self._rollout or Rollout.empty(steps, env)
+        self._rollout = rollout = self._rollout or Rollout.empty(steps, env, self.config.guided)
         on_cpu = env.device.type == "cpu"
         self._log_sigma.fill_(math.log(sigma))
         rollout.bootstrap.zero_()
@@ -157,6 +162,8 @@ class PPO:
             clock = time.perf_counter()
             rollout.raw[step], rollout.insight[step] = observation, env.insight
             rollout.skill[step], rollout.away[step] = env.skill, env.away
+            if self._guide is not None:
+                rollout.guide[step] = self._guide[env.ahead()]
             seen, action, log_prob = self._decide(observation)
             acted = time.perf_counter()
             result = env.step(action)
@@ -302,7 +309,10 @@ class PPO:
         change = -(0.5 * scaled.square() + log_sigma).sum(-1) - lesson.log_prob[batch]
         ratio = change.clamp(-20, 20).exp()
         bound = (mean.abs() - 1).clamp_min(0).square().sum(-1)
-        gain = clipped_objective(ratio, lesson.advantage[batch], config.clip)
+        if config.guided:
+            gain = -0.5 * ((lesson.guide[batch] - mean) * torch.exp(-log_sigma.detach())).square().sum(-1)
+        else:
+            gain = clipped_objective(ratio, lesson.advantage[batch], config.clip)
         loss = (config.bound_weight * bound - gain - lesson.entropy_weight * log_sigma.sum(-1)).mean()
         with torch.no_grad():  # a fixed σ makes the divergence a distance between means
             clipped = ((ratio - 1).abs() > config.clip).float().mean()

@@ -22,6 +22,7 @@ class Rollout:
     insight: Tensor  # [H, E, I] what the critic was told beside it
     action: Tensor  # [H, E, A]
     log_prob: Tensor  # [H, E]
+    guide: Tensor  # [H, E, A] what leads along the demonstration; nothing unless the policy learns from that
     reward: Tensor  # [H, E]
     done: Tensor  # [H, E] the episode ended with this step
     skill: Tensor  # [H, E] which skill the step was part of
@@ -34,7 +35,7 @@ class Rollout:
     last_insight: Tensor  # [E, I]
 
     @staticmethod
-    def empty(horizon: int, env: ImitationEnv) -> "Rollout":
+    def empty(horizon: int, env: ImitationEnv, guided: bool = False) -> "Rollout":
         """Room for a rollout."""
 
         def room(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -46,6 +47,7 @@ class Rollout:
             insight=room(env.insight_size),
             action=room(env.num_actions),
             log_prob=room(),
+            guide=room(env.num_actions if guided else 0),
             reward=room(),
             done=room(dtype=torch.bool),
             skill=room(dtype=torch.long),
@@ -79,11 +81,12 @@ class Lesson:
     """What is learned from a rollout, sample by sample; n = H·E."""
 
     rollout: Rollout
-    """Whose memory the first four are."""
+    """Whose memory the first five are."""
     observation: Tensor  # [n, obs]
     insight: Tensor  # [n, I]
     action: Tensor  # [n, A]
     log_prob: Tensor  # [n]
+    guide: Tensor  # [n, A]
     advantage: Tensor  # [n] normalised
     target: Tensor  # [n] of the critic, on its own scale
     entropy_weight: Tensor  # []
@@ -91,12 +94,12 @@ class Lesson:
     @staticmethod
     def of(rollout: Rollout) -> "Lesson":
         """Of whatever is or will be in this rollout."""
-        observation, insight, action = (
-            each.flatten(0, 1) for each in (rollout.observation, rollout.insight, rollout.action)
+        observation, insight, action, guide = (
+            each.flatten(0, 1) for each in (rollout.observation, rollout.insight, rollout.action, rollout.guide)
         )
         advantage, target = (torch.zeros_like(rollout.reward).flatten() for _ in range(2))
         none = torch.zeros_like(target[0])
-        return Lesson(rollout, observation, insight, action, rollout.log_prob.flatten(), advantage, target, none)
+        return Lesson(rollout, observation, insight, action, rollout.log_prob.flatten(), guide, advantage, target, none)
 
 
 def advantages(
