@@ -96,6 +96,6 @@ def test_drift_is_forgiven_at_the_seam(make_clip: MakeClip, make_env: MakeEnv, b
     assert rewards[SEAM - 3] == 0.0  # masked
     assert rewards[SEAM - 2 :] == pytest.approx([1.0] * (12 - SEAM + 2), abs=1e-3)
     snapshot = env.snapshot()
-    env._anchor.clear(torch.tensor([0]))
+    env.anchor.clear(torch.tensor([0]))
     env.restore(snapshot)
-    assert torch.equal(env._anchor.place, snapshot["place"])
+    assert torch.equal(env.anchor.place, snapshot["place"])

@@ -151,9 +151,9 @@ def test_a_snapshot_of_an_older_version_has_nobody_away(make_clip: MakeClip, mak
     home = old.pop("place")
     del old["away"], old["_lived"]
     begin(env, [0, 0], [1, 1], away=[True, True])
-    env._anchor.place += 1.0
+    env.anchor.place += 1.0
     env._lived.fill_(True)
     env.restore(old)
     assert env.away.tolist() == env._lived.tolist() == [False, False]
-    assert torch.equal(env._anchor.place, home)
+    assert torch.equal(env.anchor.place, home)
     assert env.frame.tolist() == [5, 6]

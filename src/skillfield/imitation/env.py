@@ -12,7 +12,6 @@ from torch import Tensor
 
 from skillfield.characters.physics import POLICY_HZ
 from skillfield.errors import ConfigError
-from skillfield.imitation.anchoring import Anchor
 from skillfield.imitation.carrying import onward
 from skillfield.imitation.comparison import Comparison
 from skillfield.imitation.config import EnvConfig
@@ -108,6 +107,7 @@ class ImitationEnv:
         self._silent = self._longs()  # scored steps in a row that earned nothing
         self._carried = torch.zeros_like(self.away)  # this step has ended an episode, and the next begins where it is
         self._comparison = Comparison(engine, self.motion, config)
+        self.anchor = self._comparison.anchor  # from where each environment is compared with its reference
         self.insight_size = _INSIGHT + self._comparison.num_offsets if config.insight else 0
         self.insight = torch.zeros(self.num_envs, self.insight_size, device=self.device)  # what the critic is told
         self.statistics = SkillStatistics.nothing(self.num_skills, self.device)
@@ -122,10 +122,6 @@ class ImitationEnv:
         """On a GPU, run what surrounds the physics in few kernels. A training is worth the minute that it takes."""
         for work in (self._aim, self._judge, self._renew, self._look):
             work.fuse()
-
-    @property
-    def _anchor(self) -> Anchor:
-        return self._comparison.anchor
 
     @property
     def skill(self) -> Tensor:
@@ -146,11 +142,7 @@ class ImitationEnv:
         if self.history is not None:
             self.history.reset(envs, starts.past_row)
         self._return[envs], self._silent[envs] = 0.0, 0
-        self._anchor.clear(envs)
-
-    def ahead(self) -> Tensor:
-        """Row of the reference that each environment is to come to with its next step.  [E]"""
-        return self.motion.row(self.clip, self._now() + 1)
+        self.anchor.clear(envs)
 
     def advance(self, actions: Tensor) -> None:
         """Act and simulate, and nothing else: what a trial needs, which outlives its clip."""
@@ -160,11 +152,11 @@ class ImitationEnv:
     def score(self) -> tuple[Tensor, Tensor, Tensor]:
         """Compare the present state with the reference: reward, whether it counts, and whether it is a failure.  [E]"""
         state = self.engine.state
-        row = self.motion.row(self.clip, self._now())
+        row = self.motion.row(self.clip, self.now())
         scored = (self.progress > self.masked) & self.motion.valid[row]
         reference = self.motion.kinematics(row)
-        if self._anchor.needed:
-            self._anchor.drop(row, state.qpos)
+        if self.anchor.needed:
+            self.anchor.drop(row, state.qpos)
         current = self._comparison.current()
         failure = state.diverged | failed(
             self.config.termination,
@@ -246,7 +238,7 @@ class ImitationEnv:
 
     def _onward(self) -> tuple[Tensor, Tensor]:
         """The clip and frame that the next episode of each environment would follow if it began here.  [E], [E]"""
-        return onward(self.motion, self.clip, self._now())
+        return onward(self.motion, self.clip, self.now())
 
     def _carry_on(self, ended: Tensor) -> None:
         """Set the clocks of the episodes that begin where others ended.  [E] bool"""
@@ -254,7 +246,7 @@ class ImitationEnv:
             return
         clip, frame = self._onward()
         row = self.motion.row(clip, frame)
-        self._anchor.drop_where(self._carried, row, self.engine.state.qpos)
+        self.anchor.drop_where(self._carried, row, self.engine.state.qpos)
         # Who has ended to the learner has lost its demonstration. If it earns something from where it stands, only its
         # place was lost; otherwise its objects were.
         found = self._comparison.reward(self._comparison.current(), self.motion.kinematics(row), row, self.away)
@@ -282,7 +274,7 @@ class ImitationEnv:
             self.history.reset_where(reset, starts.past_row)
         self._carry_on(ended)
         self._set_clocks(reset, starts.clip, starts.frame, starts.masked, starts.away, torch.zeros_like(reset))
-        self._anchor.clear_where(reset)
+        self.anchor.clear_where(reset)
         return reset, starts.qpos, starts.qvel
 
     def _look_now(self) -> Tensor:
@@ -317,7 +309,7 @@ class ImitationEnv:
     def snapshot(self) -> dict[str, Tensor]:
         """Everything needed to go on from here bit for bit."""
         own = {name: getattr(self, name).clone() for name in _CLOCKS}
-        own |= {"place": self._anchor.place.clone(), "length": self.motion.length.clone()}
+        own |= {"place": self.anchor.place.clone(), "length": self.motion.length.clone()}
         if self.history is not None:
             own["history"] = self.history.window()
         return own | self.engine.snapshot()
@@ -330,11 +322,11 @@ class ImitationEnv:
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         """Go on from a snapshot."""
         nobody = torch.zeros_like(self.away)
-        older = {"away": nobody, "_lived": nobody, "place": self._anchor.at_home()}  # versions that knew of none
+        older = {"away": nobody, "_lived": nobody, "place": self.anchor.at_home()}  # versions that knew of none
         snapshot = older | snapshot
         for name in _CLOCKS:
             getattr(self, name).copy_(snapshot[name])
-        self._anchor.place.copy_(snapshot["place"])
+        self.anchor.place.copy_(snapshot["place"])
         if self.history is not None:
             self.history.restore(snapshot["history"])
         self.engine.restore(snapshot)
@@ -378,7 +370,7 @@ class ImitationEnv:
         """Tell the critic what cannot be seen."""
         if not self.config.insight:
             return
-        now, patience = self._now(), self.config.termination.lost_after
+        now, patience = self.now(), self.config.termination.lost_after
         columns = (
             self.away.float(),
             (self.masked - self.progress).clamp_min(0) / POLICY_HZ,
@@ -388,14 +380,14 @@ class ImitationEnv:
         offsets = self._comparison.offsets(self.motion.row(self.clip, now)).clamp(-1.0, 1.0)
         self.insight.copy_(torch.cat((torch.stack(columns, dim=1), offsets), dim=1))
 
-    def _now(self) -> Tensor:
+    def now(self) -> Tensor:
         """The frame of its reference that each environment is at.  [E]"""
         return self.frame + (self.progress - self.masked).clamp_min(0)
 
     def _memory(self, envs: Tensor | None) -> Tensor:
         """What the policy knows of the past, in the form that the configuration names."""
         if self.history is None:
-            now = self._now()
+            now = self.now()
             now = torch.minimum(now, self.motion.length[self.clip] - 1)  # a trial outlives its clip
             return ((now if envs is None else now[envs]) / POLICY_HZ).unsqueeze(1)
         return self.history.recall(envs)

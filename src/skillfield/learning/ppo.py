@@ -15,6 +15,7 @@ from torch import Tensor
 
 from skillfield.configuration import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, check
 from skillfield.imitation import ImitationEnv
+from skillfield.imitation.guidance import Guidance
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.rollout import (
     Lesson,
@@ -25,7 +26,6 @@ from skillfield.learning.rollout import (
     normalised_within,
 )
 from skillfield.recorded import Recorded, fused
-from skillfield.reference.guide import guiding_actions
 
 __all__ = ["PPO", "PPOConfig"]
 
@@ -73,8 +73,8 @@ class PPOConfig:
     """What an untrained policy asks for: the neutral pose, or the demonstrations' mean pose (a humanoid's neutral pose
     has its arms spread, and no clip is near it)."""
     guided: bool = False
-    """Teach the policy what inverse dynamics says of the demonstrations, in the states that it comes to, instead of
-    what earns more than expected; the critic learns as ever. For a first stage: the guide knows no way back."""
+    """Teach the policy what a guide would do that knows the demonstrations and the physics, in the states that it comes
+    to, instead of what earns more than expected; the critic learns as ever. For a first stage."""
     by_skill: bool = False
     """Normalise advantages within each skill, and there apart for steps without objects, so that what has small ones
     learns as fast as the rest."""
@@ -101,7 +101,7 @@ class PPO:
         self.policy_optimiser, self.critic_optimiser = (
             _optimiser(network, config.learning_rate, env.device) for network in (model.policy, model.critic)
         )
-        self._guide = guiding_actions(env.motion, env.engine.character) if config.guided else None  # [N, A]
+        self._guide = Guidance(env) if config.guided else None
         self._rollout: Rollout | None = None
         self._lesson: Lesson | None = None
         self._log_sigma = torch.zeros((), device=env.device)
@@ -163,7 +163,7 @@ class PPO:
             rollout.raw[step], rollout.insight[step] = observation, env.insight
             rollout.skill[step], rollout.away[step] = env.skill, env.away
             if self._guide is not None:
-                rollout.guide[step] = self._guide[env.ahead()]
+                rollout.guide[step] = self._guide()
             seen, action, log_prob = self._decide(observation)
             acted = time.perf_counter()
             result = env.step(action)
@@ -310,7 +310,8 @@ class PPO:
         ratio = change.clamp(-20, 20).exp()
         bound = (mean.abs() - 1).clamp_min(0).square().sum(-1)
         if config.guided:
-            gain = -0.5 * ((lesson.guide[batch] - mean) * torch.exp(-log_sigma.detach())).square().sum(-1)
+            missed = ((lesson.guide[batch] - mean) * torch.exp(-log_sigma.detach())).square().sum(-1)
+            gain = -0.5 * lesson.reward[batch] * missed  # who has lost the way learns nothing from a linear law
         else:
             gain = clipped_objective(ratio, lesson.advantage[batch], config.clip)
         loss = (config.bound_weight * bound - gain - lesson.entropy_weight * log_sigma.sum(-1)).mean()

@@ -81,12 +81,13 @@ class Lesson:
     """What is learned from a rollout, sample by sample; n = H·E."""
 
     rollout: Rollout
-    """Whose memory the first five are."""
+    """Whose memory the first six are."""
     observation: Tensor  # [n, obs]
     insight: Tensor  # [n, I]
     action: Tensor  # [n, A]
     log_prob: Tensor  # [n]
     guide: Tensor  # [n, A]
+    reward: Tensor  # [n]
     advantage: Tensor  # [n] normalised
     target: Tensor  # [n] of the critic, on its own scale
     entropy_weight: Tensor  # []
@@ -97,9 +98,10 @@ class Lesson:
         observation, insight, action, guide = (
             each.flatten(0, 1) for each in (rollout.observation, rollout.insight, rollout.action, rollout.guide)
         )
-        advantage, target = (torch.zeros_like(rollout.reward).flatten() for _ in range(2))
+        log_prob, reward = rollout.log_prob.flatten(), rollout.reward.flatten()
+        advantage, target = (torch.zeros_like(reward) for _ in range(2))
         none = torch.zeros_like(target[0])
-        return Lesson(rollout, observation, insight, action, rollout.log_prob.flatten(), guide, advantage, target, none)
+        return Lesson(rollout, observation, insight, action, log_prob, guide, reward, advantage, target, none)
 
 
 def advantages(

@@ -1,10 +1,11 @@
-"""What drives would have to be told to lead a character along its demonstrations: inverse dynamics, frame by frame.
+"""A guide along the demonstrations: what drives would have to be told, and how to come back after a mistake.
 
-A demonstration shows where joints are, not what moved them. Its accelerations, gravity and the contacts that its poses
-make say which forces were at work, and a drive's law says which target brings such a force about. Played back, these
-targets fail within a second: nothing corrects what goes wrong. But they are what an untrained policy can be shown.
+The targets that lead from frame to frame follow from inverse dynamics. Played back they fail within a second, because
+nothing corrects what goes wrong. So each frame also has a linear law of correction, the best one for small errors of
+position and speed, of the body and the ball alike (a linear-quadratic regulator along the clip, from MuJoCo's own
+derivatives). The guide knows where in its clip it is, and sees every coordinate; a policy does not. It is a teacher.
 
-Shape letters: N frames, U actuators, A actions.
+Shape letters: E environments, N frames, n demonstrated frames, D degrees of freedom, X = 2 D errors, U actuators.
 """
 
 import mujoco
@@ -13,66 +14,110 @@ import torch
 from torch import Tensor
 
 from skillfield.characters import Character
-from skillfield.characters.drives import DrivePositions
-from skillfield.characters.physics import POLICY_HZ
+from skillfield.characters.layout import Layout
+from skillfield.reference.inverse_dynamics import leading_targets
 from skillfield.reference.motion import ReferenceMotion
 
-__all__ = ["guiding_actions"]
+__all__ = ["Guide"]
 
-_TRUST = 0.5
-"""Share of the computed forces: at 60 frames per second they are those of the motion, and of its noise."""
+_IMPORTANCE = {"root_pos": 10.0, "root_rot": 10.0, "joint": 1.0, "object_pos": 5.0}
+"""What a squared error costs, by the field of the state: per m² and rad²; an object may be turned as it likes."""
 
-_REACH = 0.12
-"""Radians or metres by which a force may move a target: a foot that sinks in by a centimetre asks for thousands."""
+_HASTE = 0.01
+"""What an error of speed costs, as a share of the same error of position."""
 
+_EFFORT = 0.3
+"""What a squared change of a target costs."""
 
-def guiding_actions(motion: ReferenceMotion, character: Character) -> Tensor:
-    """The action that keeps a character on its way, for every frame that it is to come to.  [N, A]"""
-    model = character.model
-    qpos, qvel = motion.qpos.cpu(), motion.qvel.cpu()
-    velocity, force = _drive_motion(model, qpos.double().numpy(), _accelerations(motion).numpy(), qvel.double().numpy())
-    gain, damping = _laws(model)
-    pushed = np.clip(force * gain, -_REACH, _REACH) * _TRUST
-    targets = DrivePositions(model)(qpos) + torch.from_numpy(velocity * damping + pushed).float()
-    before = (torch.arange(len(qpos)) - 1).clamp_min(0)  # a step begins in the frame before
-    actions = character.action_map().actions(targets, qpos[before])
-    return actions[motion.origin.cpu()].to(motion.device)  # repeated frames are as demonstrated, whatever surrounds them
+_NUDGE = 1e-4
+"""By which states are changed to see what follows: large enough not to fall into the cracks of a contact."""
 
+_STEEPEST = 20.0
+"""Derivatives are cut off here: where a contact begins or ends they are thousands, and true for a hair's breadth."""
 
-def _laws(model: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
-    """How far a target must move for a unit of force, and for a unit of speed that the drive brakes; zero for drives
-    whose force does not follow at once from what they are told.  [U] each"""
-    direct = model.actuator_dyntype == mujoco.mjtDyn.mjDYN_NONE.value
-    direct &= model.actuator_gaintype == mujoco.mjtGain.mjGAIN_FIXED.value
-    direct &= model.actuator_gainprm[:, 0] != 0
-    affine = direct & (model.actuator_biastype == mujoco.mjtBias.mjBIAS_AFFINE.value)
-    gain = np.where(direct, model.actuator_gainprm[:, 0], 1.0)
-    return np.where(direct, 1 / gain, 0.0), np.where(affine, -model.actuator_biasprm[:, 2] / gain, 0.0)
+_WORST = 1e6
+"""And so are the costs that follow from them."""
+
+_REACH = 0.5
+"""Radians or metres by which an error may move a target."""
 
 
-def _accelerations(motion: ReferenceMotion) -> Tensor:
-    """By which each frame leads to the next; a clip's last one goes on as the one before.  [N, D]"""
-    clip, qvel = motion.clip_of_row.cpu(), motion.qvel.cpu().double()
-    row = torch.arange(len(qvel))
-    last = torch.ones_like(clip, dtype=torch.bool)
-    last[:-1] = clip[1:] != clip[:-1]
-    first = (row - last.long()).clamp_min(0)
-    return (qvel[first + 1] - qvel[first]) * POLICY_HZ
+class Guide:
+    """Targets for characters on their way along a motion."""
+
+    def __init__(self, motion: ReferenceMotion, character: Character) -> None:
+        model, device = character.model, motion.device
+        self._motion, self._layout = motion, character.layout(device)
+        targets = leading_targets(motion, model)
+        self._targets = targets.to(device)  # [N, U]
+        gains = correcting_gains(motion, character.layout(), model, targets.double().numpy(), character.substeps)
+        self._gains = torch.from_numpy(gains).to(device)  # [n, U, X]
+        self._number = (torch.cumsum(motion.demonstrated, 0) - 1)[motion.origin]  # [N] of a frame's gains
+
+    def targets(self, row: Tensor, ahead: Tensor, qpos: Tensor, qvel: Tensor) -> Tensor:
+        """What leads these states from a frame to the next one.
+
+        row, ahead: the frames, numbers of the motion [E]. qpos, qvel: as compared with them [E, Q], [E, D].  [E, U]
+        """
+        motion, layout = self._motion, self._layout
+        home = motion.origin[row]  # another round repeats a frame at another place
+        move = layout.alignment(motion.qpos[row], motion.qpos[home])
+        qpos, qvel = layout.move_in_plane(qpos, qvel, *move)
+        error = torch.cat((layout.difference(motion.qpos[home], qpos), qvel - motion.qvel[home]), dim=1)
+        change = torch.einsum("eux,ex->eu", self._gains[self._number[row]], error)
+        return self._targets[motion.origin[ahead]] - change.clamp(-_REACH, _REACH)
 
 
-def _drive_motion(
-    model: mujoco.MjModel, qpos: np.ndarray, qacc: np.ndarray, qvel: np.ndarray
+def correcting_gains(
+    motion: ReferenceMotion, layout: Layout, model: mujoco.MjModel, targets: np.ndarray, substeps: int
+) -> np.ndarray:
+    """By how much targets give way to errors, for every demonstrated frame, clip after clip.  [n, U, X]"""
+    cost, effort = np.diag(_costs(layout)), _EFFORT * np.eye(model.nu)
+    qpos, qvel = (values.cpu().double().numpy() for values in (motion.qpos, motion.qvel))
+    gains = []
+    for first, length in zip(motion.start.tolist(), motion.demonstrated_length().tolist(), strict=True):
+        ahead, clip = cost, []
+        for row in reversed(range(first, first + length)):
+            told = targets[min(row + 1, first + length - 1)]
+            onward, push = _derivatives(model, qpos[row], qvel[row], told, substeps)
+            gain, ahead = _regulate(onward, push, cost, effort, ahead)
+            clip.append(gain)
+        gains += clip[::-1]
+    return np.array(gains, dtype=np.float32).reshape(-1, model.nu, 2 * model.nv)
+
+
+def _costs(layout: Layout) -> np.ndarray:
+    """[X]"""
+    place = np.zeros(layout.num_dofs)
+    for name, importance in _IMPORTANCE.items():
+        place[layout.fields[name].numpy()] = importance
+    return np.concatenate((place, _HASTE * place))
+
+
+def _derivatives(
+    model: mujoco.MjModel, qpos: np.ndarray, qvel: np.ndarray, told: np.ndarray, substeps: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How fast each drive moves in every frame, and the force that it would have to exert.  [N, U] each"""
-    data, moment = mujoco.MjData(model), np.zeros((model.nu, model.nv))
-    velocity, force = np.zeros((len(qpos), model.nu)), np.zeros((len(qpos), model.nu))
-    for row in range(len(qpos)):
-        data.qpos[:], data.qvel[:], data.qacc[:] = qpos[row], qvel[row], qacc[row]
-        mujoco.mj_inverse(model, data)
-        moment.fill(0.0)
-        mujoco.mju_sparse2dense(
-            moment, data.actuator_moment, data.moment_rownnz, data.moment_rowadr, data.moment_colind
-        )
-        velocity[row] = data.actuator_velocity
-        force[row] = np.linalg.lstsq(moment.T, data.qfrc_inverse, rcond=None)[0]
-    return velocity, force
+    """How a policy step carries errors on, and what targets do to them; what drives remember is left out.
+    [X, X], [X, U]"""
+    data, errors = mujoco.MjData(model), 2 * model.nv
+    data.qpos[:], data.qvel[:], data.ctrl[:] = qpos, qvel, told
+    size = errors + model.na
+    a, b = np.zeros((size, size)), np.zeros((size, model.nu))
+    onward, push = np.eye(errors), np.zeros((errors, model.nu))
+    for _ in range(substeps):
+        mujoco.mjd_transitionFD(model, data, _NUDGE, True, a, b, None, None)
+        onward, push = a[:errors, :errors] @ onward, a[:errors, :errors] @ push + b[:errors]
+        mujoco.mj_step(model, data)
+    return np.clip(onward, -_STEEPEST, _STEEPEST), np.clip(push, -_STEEPEST, _STEEPEST)
+
+
+def _regulate(
+    onward: np.ndarray, push: np.ndarray, cost: np.ndarray, effort: np.ndarray, ahead: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """One step of Riccati's recursion: the law of this frame, and what errors cost from here on, given what they cost
+    from the next.  [U, X], [X, X]"""
+    pressed = push.T @ ahead
+    gain = np.linalg.solve(pressed @ push + effort, pressed @ onward)
+    total = cost + onward.T @ ahead @ (onward - push @ gain)
+    total = 0.5 * (total + total.T)
+    return gain, total * min(1.0, _WORST / np.abs(total).max())

@@ -1,0 +1,135 @@
+"""The guide leads along demonstrations, comes back after a mistake, and an untrained policy can learn from it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from skillfield.characters import Character
+from skillfield.experiments.courtside import courtside
+from skillfield.experiments.run import build_env, build_motion, build_ppo, preset
+from skillfield.experiments.starter import starter
+from skillfield.experiments.tasks import from_clips
+from skillfield.imitation.guidance import Guidance
+from skillfield.learning.ppo import PPO
+from skillfield.reference import ReferenceMotion
+from skillfield.reference.guide import Guide, _regulate
+from skillfield.reference.inverse_dynamics import leading_targets
+from skillfield.reference.looping import looped
+from skillfield.reference.states import StateKinematics
+
+
+@pytest.fixture(scope="module")
+def dribbler() -> tuple[Character, ReferenceMotion]:
+    task = from_clips("dribble", courtside().clips or "", like=courtside(), skills=["dribble_left"])
+    character = task.character()
+    return character, build_motion(task, character)
+
+
+@pytest.fixture(scope="module")
+def guided() -> PPO:
+    task = starter()
+    config = preset(task, "sm")
+    return build_ppo(replace(config, num_envs=64, threads=1, ppo=replace(config.ppo, guided=True, target_kl=0.01)))
+
+
+def test_a_step_of_the_recursion_is_the_textbooks() -> None:
+    """x' = 2 x + u with costs x² + u² has P = 2 + √5 and u = -(2 P / (1 + P)) x; a one-dimensional system by hand."""
+    one, two = np.ones((1, 1)), np.full((1, 1), 2.0)
+    ahead = one
+    for _ in range(50):
+        gain, ahead = _regulate(two, one, one, one, ahead)
+    limit = 2 + 5**0.5
+    assert ahead.item() == pytest.approx(limit)
+    assert gain.item() == pytest.approx(2 * limit / (1 + limit))
+
+
+def test_targets_are_ahead_of_what_moves(sways: ReferenceMotion, hand_character: Character) -> None:
+    """A drive brakes what moves: to come along, its target is ahead by the time constant of its law."""
+    model = hand_character.model
+    targets = leading_targets(sways, model)
+    places = sways.qpos[:, : model.nu]
+    moving = sways.qvel[:, : model.nu].abs() > 0.1
+    lead = (targets - places)[moving] / sways.qvel[:, : model.nu][moving]
+    assert moving.any()
+    assert float(lead.median()) == pytest.approx(-model.actuator_biasprm[0, 2] / model.actuator_gainprm[0, 0], rel=0.5)
+
+
+def test_the_guide_comes_back_where_played_back_targets_do_not(dribbler: tuple[Character, ReferenceMotion]) -> None:
+    """Half a second of dribbling on courtside's clip earns more with the corrections than without."""
+    character, motion = dribbler
+    env = build_env(replace(preset(courtside(), "sm"), threads=1), motion, character, 110, None)
+    guidance = Guidance(env)
+
+    def earned() -> float:
+        torch.manual_seed(0)
+        env.reset()
+        return sum(float(env.step(guidance()).reward.mean()) for _ in range(40)) / 40
+
+    with_corrections = earned()
+    guidance._guide._gains.zero_()
+    without = earned()
+    assert with_corrections > without + 0.05
+    assert without > 0.3
+
+
+def test_another_round_is_guided_as_the_first(dribbler: tuple[Character, ReferenceMotion]) -> None:
+    """A repeated frame lies elsewhere and heads elsewhere; what is to be done there is the same."""
+    character, motion = dribbler
+    states, weights = StateKinematics(character), courtside().env.weights
+    motion = looped(motion, states, weights, 30)
+    guide, layout = Guide(motion, character), character.layout()
+    row = torch.nonzero(~motion.demonstrated & motion.valid).squeeze(1)[5:20]
+    home = motion.origin[row]
+    ahead = home + 1
+    error = 0.02 * torch.randn(len(row), layout.num_dofs)
+    qpos, qvel = layout.integrate(motion.qpos[home], error), motion.qvel[home] + error
+    there = layout.move_in_plane(qpos, qvel, *layout.alignment(motion.qpos[home], motion.qpos[row]))
+    assert float((motion.qpos[row] - motion.qpos[home])[:, :2].norm(dim=1).min()) > 0.1
+    torch.testing.assert_close(
+        guide.targets(row, ahead, *there), guide.targets(home, ahead, qpos, qvel), rtol=1e-3, atol=1e-3
+    )
+
+
+def test_a_policy_learns_what_the_guide_does(guided: PPO) -> None:
+    """It comes nearer to the guide's actions, and earns more in a third of a second; the step size is not adapted
+    meanwhile."""
+    env = guided.env
+    guidance = Guidance(env)
+
+    @torch.no_grad()
+    def performance() -> tuple[float, float]:
+        torch.manual_seed(0)
+        seen, missed, earned = env.reset(), 0.0, 0.0
+        for _ in range(20):
+            action = guided.model.act(seen)
+            missed += float((action - guidance()).square().mean())
+            result = env.step(action)
+            seen, earned = result.observation, earned + float(result.reward.mean())
+        guided.observation = seen
+        return missed, earned
+
+    missed_before, earned_before = performance()
+    for _ in range(40):
+        guided.update(0.0)
+    missed, earned = performance()
+    assert missed < 0.5 * missed_before
+    assert earned > 1.2 * earned_before
+    assert guided.kl_factor == 1.0
+
+
+def test_no_guide_is_made_where_none_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes half a minute for six clips."""
+    monkeypatch.setattr("skillfield.learning.ppo.Guidance", lambda env: pytest.fail("a guide was made"))
+    config = preset(starter(), "sm")
+    ppo = build_ppo(replace(config, num_envs=8, threads=1))
+    assert ppo.collect(ppo.env.reset(), 0.1).guide.shape == (config.ppo.horizon, 8, 0)
+
+
+def test_actions_ask_for_targets_from_where_a_drive_is(hand_character: Character) -> None:
+    """With positions, relative actions are found as well: targets → actions → targets."""
+    actions = hand_character.action_map()
+    qpos = torch.tensor(hand_character.model.qpos0, dtype=torch.float32).expand(5, -1) + 0.1 * torch.rand(5, 1)
+    wanted = actions.targets(1.6 * torch.rand(5, actions.num_actions) - 0.8, qpos)
+    torch.testing.assert_close(actions.targets(actions.actions(wanted, qpos), qpos), wanted)
