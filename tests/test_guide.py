@@ -133,3 +133,10 @@ def test_actions_ask_for_targets_from_where_a_drive_is(hand_character: Character
     qpos = torch.tensor(hand_character.model.qpos0, dtype=torch.float32).expand(5, -1) + 0.1 * torch.rand(5, 1)
     wanted = actions.targets(1.6 * torch.rand(5, actions.num_actions) - 0.8, qpos)
     torch.testing.assert_close(actions.targets(actions.actions(wanted, qpos), qpos), wanted)
+
+
+def test_on_a_laptop_the_guide_goes_first() -> None:
+    """`courtside-laptop` is guided up to its third stage and never again; nobody else is."""
+    config = preset("courtside-laptop", "sm+nsi")
+    assert [config.at(samples).ppo.guided for samples in (0, 1_500_000, 2_000_000, 10_000_000)] == [1, 1, 0, 0]
+    assert not any(preset(name).ppo.guided for name in ("starter", "courtside", "ballplay", "ballplay-paper"))

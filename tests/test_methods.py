@@ -243,6 +243,7 @@ def idle_rollout(model: ActorCritic) -> Rollout:
         "insight": torch.zeros(4, 16, 0),
         "action": mean + log_sigma.exp() * noise,
         "log_prob": -(0.5 * noise.square() + log_sigma).sum(-1),
+        "guide": torch.zeros(4, 16, 0),
         "reward": torch.zeros(4, 16),
         "done": ~yes,
         "scored": yes,

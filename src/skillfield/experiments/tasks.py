@@ -11,7 +11,7 @@ from skillfield.clips import Clip, load_clips
 from skillfield.errors import CharacterError, ConfigError, unknown_name
 from skillfield.evaluation import KeepRule, SuccessRule, TrialPlan
 from skillfield.experiments.ballplay import ballplay, ballplay_full_hands, ballplay_paper
-from skillfield.experiments.courtside import courtside
+from skillfield.experiments.courtside import courtside, courtside_laptop
 from skillfield.experiments.starter import starter
 from skillfield.experiments.task import Task
 
@@ -22,6 +22,7 @@ __all__ = [
     "ballplay_full_hands",
     "ballplay_paper",
     "courtside",
+    "courtside_laptop",
     "from_clips",
     "starter",
     "task",
@@ -32,6 +33,7 @@ _ROOM = 0.5  # metres that an object may go farther away than demonstrated
 TASKS: dict[str, Callable[[], Task]] = {
     "starter": starter,
     "courtside": courtside,
+    "courtside-laptop": courtside_laptop,
     "ballplay": ballplay,
     "ballplay-full-hands": ballplay_full_hands,
     "ballplay-paper": ballplay_paper,

@@ -1,5 +1,5 @@
 """Courtside: the humanoid's basketball skills from clips of our own, which come with the package."""
 
-from skillfield.experiments.courtside.task import CLIP_FOLDER, courtside
+from skillfield.experiments.courtside.task import CLIP_FOLDER, courtside, courtside_laptop
 
-__all__ = ["CLIP_FOLDER", "courtside"]
+__all__ = ["CLIP_FOLDER", "courtside", "courtside_laptop"]

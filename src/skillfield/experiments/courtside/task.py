@@ -6,9 +6,10 @@ from pathlib import Path
 from skillfield.clips import load_clips
 from skillfield.evaluation.court import ShotRule
 from skillfield.experiments.ballplay import ballplay
+from skillfield.experiments.stages import Stage
 from skillfield.experiments.task import Task
 
-__all__ = ["CLIP_FOLDER", "courtside"]
+__all__ = ["CLIP_FOLDER", "courtside", "courtside_laptop"]
 
 CLIP_FOLDER = Path(__file__).parent / "clips"
 
@@ -25,6 +26,34 @@ def courtside() -> Task:
         data="",
         stand_in="",
         trials=replace(task.trials, rules=rules),
+    )
+
+
+def courtside_laptop() -> Task:
+    """The same for two CPU cores: small networks and batches, and a policy that first learns from a guide."""
+    task = courtside()
+    return replace(
+        task,
+        name="courtside-laptop",
+        summary="the same with a guide and small networks (two CPU cores, an hour)",
+        device="cpu",
+        env=replace(task.env, insight=True),
+        ppo=replace(
+            task.ppo,
+            fused=False,
+            hidden=(512, 256, 256),
+            minibatch=2048,
+            sigma=0.03,
+            guided=True,
+            learning_rate=1e-3,
+        ),
+        stages=(
+            Stage(1_000_000, {"ppo.learning_rate": 3e-4}),
+            Stage(2_000_000, {"ppo.guided": False, "ppo.learning_rate": 1e-4, "ppo.target_kl": 0.02}),
+            Stage(6_000_000, {"env.clip_end": "loop", "ppo.gae_lambda": 0.98}),
+        ),
+        own_stages=(),
+        num_envs=512,
     )
 
 
