@@ -78,7 +78,7 @@ def test_drift_is_forgiven_at_the_seam(make_clip: MakeClip, make_env: MakeEnv, b
     with_seam(env.motion)
     engine: Any = env.engine
     layout = engine.character.layout()
-    env._comparison.anchor = Anchor(env.motion, layout, 1)
+    env.anchor = env._comparison.anchor = Anchor(env.motion, layout, 1)
 
     def pose() -> tuple[Tensor, Tensor]:
         row = env.motion.row(env.clip, env.frame + env.progress + 1)

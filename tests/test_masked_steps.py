@@ -120,6 +120,7 @@ def rollout_with_masks() -> Rollout:
         "insight": torch.zeros(6, 8, 0),
         "action": action,
         "log_prob": -0.5 * action.square().sum(-1),
+        "guide": action[..., :0],
         "reward": torch.rand(6, 8) * trained,
         "done": torch.zeros(6, 8, dtype=torch.bool),
         "trained": trained,

@@ -35,7 +35,7 @@ def courtside_laptop() -> Task:
     return replace(
         task,
         name="courtside-laptop",
-        summary="the same with a guide and small networks (two CPU cores, an hour)",
+        summary="the same with a guide and small networks (two CPU cores: follows its clips, does not go on yet)",
         device="cpu",
         env=replace(task.env, insight=True),
         ppo=replace(
