@@ -50,7 +50,7 @@ class Guide:
         self._motion, self._layout = motion, character.layout(device)
         targets = leading_targets(motion, model)
         self._targets = targets.to(device)  # [N, U]
-        gains = correcting_gains(motion, character.layout(), model, targets.double().numpy(), character.substeps)
+        gains = _correcting_gains(motion, character.layout(), model, targets.double().numpy(), character.substeps)
         self._gains = torch.from_numpy(gains).to(device)  # [n, U, X]
         self._number = (torch.cumsum(motion.demonstrated, 0) - 1)[motion.origin]  # [N] of a frame's gains
 
@@ -68,7 +68,7 @@ class Guide:
         return self._targets[motion.origin[ahead]] - change.clamp(-_REACH, _REACH)
 
 
-def correcting_gains(
+def _correcting_gains(
     motion: ReferenceMotion, layout: Layout, model: mujoco.MjModel, targets: np.ndarray, substeps: int
 ) -> np.ndarray:
     """By how much targets give way to errors, for every demonstrated frame, clip after clip.  [n, U, X]"""
