@@ -51,6 +51,9 @@ class PPOConfig:
     that it chooses cannot be made to fall by `learning_rate_final`: the factor would make up for it."""
     max_learning_rate: float | None = None
     """The largest step size that `target_kl` may choose; None allows a hundred times the one at the start."""
+    critic_learning_rate: float | None = None
+    """The critic's step size, which nothing adapts; None is the policy's. What holds the policy back need not hold back
+    the critic, which only has to be right."""
     sigma: float = 0.055
     """Standard deviation of exploration; not learned (the paper calls it variance, the release uses it as σ)."""
     sigma_final: float | None = None
@@ -88,7 +91,7 @@ class PPOConfig:
     def __post_init__(self) -> None:
         check("ppo", self, AT_LEAST_ONE, "hidden", "horizon", "minibatch", "epochs")
         check("ppo", self, POSITIVE, "learning_rate", "target_kl", "max_learning_rate", "sigma", "sigma_final")
-        check("ppo", self, POSITIVE, "clip", "max_grad_norm")
+        check("ppo", self, POSITIVE, "critic_learning_rate", "clip", "max_grad_norm")
         check("ppo", self, NOT_NEGATIVE, "learning_rate_final", "entropy_peak", "entropy_final", "bound_weight")
         check("ppo", self, SHARE, "gamma", "gae_lambda")
 
@@ -327,11 +330,13 @@ class PPO:
 
     def _set_rate(self, rate: float) -> None:
         """Tell the optimisers their step size; what is recorded reads it from a tensor."""
-        for group in (*self.policy_optimiser.param_groups, *self.critic_optimiser.param_groups):
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
+        own = self.config.critic_learning_rate
+        for optimiser, its_rate in ((self.policy_optimiser, rate), (self.critic_optimiser, rate if own is None else own)):
+            for group in optimiser.param_groups:
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(its_rate)
+                else:
+                    group["lr"] = its_rate
 
 
 def _optimiser(network: torch.nn.Module, rate: float, device: torch.device) -> torch.optim.Adam:
