@@ -212,6 +212,22 @@ def test_the_step_size_follows_the_divergence(monkeypatch: pytest.MonkeyPatch) -
     assert rates == pytest.approx([1e-4, 1.5e-4, 2e-4, 2e-4, 2e-4])
 
 
+def test_the_critic_may_have_a_step_size_of_its_own() -> None:
+    """Otherwise it has the policy's, which the divergence holds back; its own is held back by nothing."""
+    rates = {}
+    for own in (None, 3e-4):
+        config = tiny("sm")
+        ppo = replace(config.ppo, learning_rate=1e-4, target_kl=1e-9, critic_learning_rate=own)
+        learner = build_ppo(replace(config, ppo=ppo))
+        for _ in range(3):
+            learner.update(0.0)
+        optimisers = (learner.policy_optimiser, learner.critic_optimiser)
+        rates[own] = [optimiser.param_groups[0]["lr"] for optimiser in optimisers]
+    held_back = 1e-4 / 1.5**2
+    assert rates[None] == pytest.approx([held_back, held_back])
+    assert rates[3e-4] == pytest.approx([held_back, 3e-4])
+
+
 @torch.no_grad()
 def test_a_learned_spread_stays_within_its_limits() -> None:
     """log σ starts at its initial value and is never more than 0.1 under or 1.1 above it, whatever is seen."""

@@ -120,7 +120,7 @@ RANGES: list[tuple[Any, str, tuple[Any, ...]]] = [
     *((PPOConfig, name, COUNT) for name in ("horizon", "minibatch", "epochs")),
     (PPOConfig, "hidden", ((0,), (8, -1))),
     *((PPOConfig, name, POSITIVE) for name in ("learning_rate", "target_kl", "max_learning_rate", "sigma")),
-    *((PPOConfig, name, POSITIVE) for name in ("sigma_final", "clip", "max_grad_norm")),
+    *((PPOConfig, name, POSITIVE) for name in ("critic_learning_rate", "sigma_final", "clip", "max_grad_norm")),
     *((PPOConfig, name, NUMBER) for name in ("learning_rate_final", "entropy_peak", "entropy_final", "bound_weight")),
     *((PPOConfig, name, (-0.1, 1.1, math.nan)) for name in ("gamma", "gae_lambda")),
     *((EnvConfig, name, COUNT) for name in ("episode_length", "history_length")),

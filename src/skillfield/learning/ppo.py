@@ -239,7 +239,7 @@ class PPO:
             lesson.advantage[trained] = normalised_within(advantage[trained], group, 2 * self.env.num_skills)
         lesson.entropy_weight.fill_(entropy_weight)
         self._log_sigma.fill_(math.log(sigma))
-        self._set_rate(rate)
+        self._set_rates(rate)
         batches = self._batches(trained)
 
         def improve_critic() -> Tensor:
@@ -328,15 +328,20 @@ class PPO:
         torch.nn.utils.clip_grad_norm_(optimiser.param_groups[0]["params"], self.config.max_grad_norm)
         optimiser.step()
 
-    def _set_rate(self, rate: float) -> None:
-        """Tell the optimisers their step size; what is recorded reads it from a tensor."""
+    def _set_rates(self, rate: float) -> None:
+        """Tell the optimisers their step sizes."""
         own = self.config.critic_learning_rate
-        for optimiser, its_rate in ((self.policy_optimiser, rate), (self.critic_optimiser, rate if own is None else own)):
-            for group in optimiser.param_groups:
-                if isinstance(group["lr"], Tensor):
-                    group["lr"].fill_(its_rate)
-                else:
-                    group["lr"] = its_rate
+        _set_rate(self.policy_optimiser, rate)
+        _set_rate(self.critic_optimiser, rate if own is None else own)
+
+
+def _set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """What is recorded reads the step size from a tensor."""
+    for group in optimiser.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def _optimiser(network: torch.nn.Module, rate: float, device: torch.device) -> torch.optim.Adam:
