@@ -14,6 +14,10 @@ __all__ = ["CLIP_FOLDER", "courtside", "courtside_laptop"]
 CLIP_FOLDER = Path(__file__).parent / "clips"
 
 
+_LARGE_BATCHES = {"ppo.horizon": 64, "ppo.minibatch": 4096, "ppo.epochs": 3}
+"""Noise makes small batches stand still at the steps that `target_kl` asks for."""
+
+
 def courtside() -> Task:
     """The same skills, rules and settings as `ballplay`; a shot must go as high as the shipped one."""
     task = ballplay()
@@ -46,11 +50,13 @@ def courtside_laptop() -> Task:
             sigma=0.03,
             guided=True,
             learning_rate=1e-3,
+            critic_learning_rate=3e-4,
         ),
         stages=(
             Stage(1_000_000, {"ppo.learning_rate": 3e-4}),
             Stage(2_000_000, {"ppo.guided": False, "ppo.learning_rate": 1e-4, "ppo.target_kl": 0.02}),
-            Stage(6_000_000, {"env.clip_end": "loop", "ppo.gae_lambda": 0.98}),
+            Stage(6_000_000, {"env.clip_end": "loop", "ppo.gae_lambda": 0.98, "ppo.sigma": 0.055} | _LARGE_BATCHES),
+            Stage(12_000_000, {"env.episode_length": 120}),
         ),
         own_stages=(),
         num_envs=512,
