@@ -17,6 +17,7 @@ from skillfield.clips import CONTACT_PAIRS, Clip, clip_files, load_clips
 from skillfield.evaluation.court import ShotRule
 from skillfield.experiments.courtside import CLIP_FOLDER, courtside
 from skillfield.experiments.recordings import clip_folder, task_clips
+from skillfield.experiments.run import preset
 from skillfield.experiments.tasks import TASKS, ballplay
 from skillfield.reference.checking import check_against_character
 from skillfield.reference.depths import clip_depths
@@ -122,17 +123,14 @@ def test_the_page_describes_these_clips(body: Character) -> None:
 
 
 def test_the_task_is_ballplay_with_other_clips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Same skills and settings; the shot is judged by the recorded one; nothing has to be fetched."""
+    """Same skills; settings are the same after the guide's lesson; the shot is judged by the recorded one."""
     monkeypatch.setenv("SKILLFIELD_DATA", str(tmp_path))
     task, model = TASKS["courtside"](), ballplay()
     assert task.skills == model.skills
     assert clip_folder(task) == CLIP_FOLDER
-    assert (task.env, task.ppo, task.augmentation, task.encoder) == (
-        model.env,
-        model.ppo,
-        model.augmentation,
-        model.encoder,
-    )
+    assert (task.env, task.augmentation, task.encoder) == (model.env, model.augmentation, model.encoder)
+    after = preset("courtside", "full").at(10_000_000).ppo
+    assert replace(after, guided=False, critic_learning_rate=None) == model.ppo
     (shot,) = [clip for clip in CLIPS if clip.skill == "shot"]
     rule = task.trials.rules["shot"]
     assert isinstance(rule, ShotRule)
@@ -142,9 +140,9 @@ def test_the_task_is_ballplay_with_other_clips(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_the_humanoid_trains_on_the_shipped_clips(tmp_path: Path) -> None:
-    """The command itself: two small updates of the full method on a CPU."""
+    """The command itself: two small updates of the full method on a CPU, without the guide, which takes its time."""
     run = tmp_path / "run"
-    size = ["--num-envs", "8", "--threads", "1", "--device", "cpu", "--samples", "64"]
+    size = ["--ppo.no-guided", "--num-envs", "8", "--threads", "1", "--device", "cpu", "--samples", "64"]
     networks = ["--encoder.steps", "2", "--ppo.hidden", "8", "--ppo.horizon", "4", "--ppo.minibatch", "16"]
     assert main(["train", "courtside", "--method", "full", "--out", str(run), *size, *networks]) == 0
     last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])

@@ -135,8 +135,12 @@ def test_actions_ask_for_targets_from_where_a_drive_is(hand_character: Character
     torch.testing.assert_close(actions.targets(actions.actions(wanted, qpos), qpos), wanted)
 
 
-def test_on_a_laptop_the_guide_goes_first() -> None:
-    """`courtside-laptop` is guided up to its third stage and never again; nobody else is."""
-    config = preset("courtside-laptop", "sm+nsi")
-    assert [config.at(samples).ppo.guided for samples in (0, 1_500_000, 2_000_000, 10_000_000)] == [1, 1, 0, 0]
-    assert not any(preset(name).ppo.guided for name in ("starter", "courtside", "ballplay", "ballplay-paper"))
+@pytest.mark.parametrize(("task", "lesson"), [("courtside", 8_000_000), ("courtside-laptop", 2_000_000)])
+def test_with_clips_of_a_simulation_the_guide_goes_first(task: str, lesson: int) -> None:
+    """For as many samples, and never again, whatever the method; nobody else is guided."""
+    for method in ("sm", "full"):
+        config = preset(task, method)
+        guided = [config.at(samples).ppo.guided for samples in (0, lesson - 1, lesson, 10 * lesson)]
+        assert guided == [True, True, False, False]
+        assert not config.in_the_end().ppo.guided
+    assert not any(preset(name).ppo.guided for name in ("starter", "ballplay", "ballplay-paper"))

@@ -23,6 +23,7 @@ from skillfield.experiments.methods import METHODS
 from skillfield.experiments.recordings import noisy_clips, task_clips
 from skillfield.experiments.run import RunConfig, load_config, preset
 from skillfield.experiments.tables import EXPERIMENTS, Row, experiment
+from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import ballplay, starter
 from skillfield.files import write_json
 from skillfield.learning.training import Budget
@@ -36,7 +37,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def tiny(task: str, method: str) -> RunConfig:
+def tiny(task: str | Task, method: str) -> RunConfig:
     """The preset, small enough for a test: 128 samples an update."""
     config = preset(task, method)
     ppo = replace(config.ppo, hidden=(8,), horizon=4, minibatch=64, epochs=1)

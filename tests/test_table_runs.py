@@ -17,8 +17,9 @@ from skillfield.evaluation import Evaluation
 from skillfield.experiments.loading import load_run
 from skillfield.experiments.recordings import noisy_clips, task_clips
 from skillfield.experiments.run import RunConfig, load_config, preset, save_config
-from skillfield.experiments.stages import Stage
+from skillfield.experiments.stages import Stage, paced
 from skillfield.experiments.tables import Row
+from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import ballplay, starter
 from skillfield.files import write_json
 from skillfield.learning.training import Budget
@@ -29,7 +30,7 @@ SAMPLES = 8192  # an update of the starter's preset
 SKILLS = starter().skills
 
 
-def tiny(task: str, method: str = "sm") -> RunConfig:
+def tiny(task: str | Task, method: str = "sm") -> RunConfig:
     """A preset small enough for a test: 32 samples an update."""
     config = preset(task, method)
     return replace(config, num_envs=8, threads=1, ppo=replace(config.ppo, hidden=(16,), horizon=4, minibatch=32))
@@ -158,6 +159,26 @@ def test_what_is_done_is_left_alone_and_what_is_not_is_done(tmp_path: Path, idle
     (finished(tmp_path, samples=SAMPLES + 8191) / "evaluation.json").unlink()  # an update does not end in the middle
     assert table(tmp_path) == 0
     assert idle == ["measured sm-0"]
+
+
+def test_a_table_may_go_through_stages_faster(
+    tmp_path: Path, idle: list[str], refused: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of its runs do, and none of another pace is let in; the table says so. The starter has no stages."""
+    staged = replace(starter(), stages=(Stage(4096, {"ppo.gae_lambda": 0.9}),))
+    monkeypatch.setattr(module, "find_task", lambda name: staged if name == "starter" else None)
+    config = preset(staged, "sm")
+    finished(tmp_path / "usual", config=config)
+    assert table(tmp_path / "usual") == 0
+    assert "pace" not in (tmp_path / "usual" / "table.md").read_text()
+    refused(tmp_path / "usual", "its stages[0].after is 4096, the table asks for 2048", more=("--pace", "2"))
+    finished(tmp_path / "fast", config=replace(config, stages=paced(config.stages, 2.0)))
+    assert table(tmp_path / "fast", "--pace", "2") == 0
+    assert "Stages at a pace of 2. " in (tmp_path / "fast" / "table.md").read_text()
+    assert json.loads((tmp_path / "fast" / "table.json").read_text())["pace"] == 2.0
+    assert idle == []
+    monkeypatch.undo()
+    refused(tmp_path / "usual", "stages: there are none to go through at another pace", more=("--pace", "2"))
 
 
 def test_a_longer_training_is_refused(tmp_path: Path, refused: Callable[..., None]) -> None:
@@ -307,6 +328,6 @@ def test_rows_that_differ_only_later_are_refused(tmp_path: Path, refused: Callab
     words = f"task 'ballplay': sm and sm+own are the same training for the first {begins:,} samples"
     rows = ("sm", "sm+own")
     refused(tmp_path, words, name="own", rows=rows, samples=begins, more=("--task", "ballplay"))
-    module._check_rows_differ([Row(label) for label in rows], "ballplay", begins + 1)
+    module._check_rows_differ([Row(label) for label in rows], ballplay(), begins + 1)
     trained_run(tmp_path / "sm-0", plain, begins)  # of an earlier command, which had it alone
     refused(tmp_path, words, name="own", rows=("sm+own",), samples=begins, more=("--task", "ballplay"))

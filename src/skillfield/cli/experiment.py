@@ -58,6 +58,9 @@ class RunExperiment:
     """The first of their seeds."""
     samples: int | None = None
     """Training samples per run; if not given, what the task needs: the starter 5 million, ballplay 750 million."""
+    pace: float = 1.0
+    """How fast every run goes through the task's stages, where it has some: with 2 each begins after half of its
+    samples, so that a table of fewer samples knows them too."""
     trials: int = 256
     """Test executions per skill."""
     transition_trials: int | None = None
@@ -77,7 +80,7 @@ class RunExperiment:
 
     def run(self) -> int:
         """Run what is missing, and write the table."""
-        task = find_task(self.task)
+        task = find_task(self.task).paced(self.pace)
         chosen = experiment(self.name).on(task, self._samples(task))
         rows = {row.label: row for row in chosen.rows}
         unknown = [label for label in self.methods if label not in rows]
@@ -86,7 +89,7 @@ class RunExperiment:
         out = self.out or Path("runs") / f"experiment-{self.name}-{self.task}"
         self._check_counts(task, out)
         shown = [row for row in chosen.rows if row.label in (self.methods or rows) or seeds_of(out, row)]
-        _check_rows_differ(shown, self.task, self._samples(task))
+        _check_rows_differ(shown, task, self._samples(task))
         console = Console()
         runs = [  # seed by seed, so that an early look shows every row
             (rows[label], seed)
@@ -158,7 +161,7 @@ class RunExperiment:
     def _figures(self, row: Row, seed: int, task: Task, out: Path) -> Evaluation | None:
         """Of a run that is trained and tested, else None; one that does not belong into this table is an error."""
         folder, data = run_folder(out, row, seed), self._data(row, out)
-        wanted = replace(preset(self.task, row.method), seed=seed, data=kept_folder(data) if data else None)
+        wanted = replace(preset(task, row.method), seed=seed, data=kept_folder(data) if data else None)
         if not (folder / "config.json").exists():
             return None
         found = load_config(folder)
@@ -180,7 +183,7 @@ class RunExperiment:
         self._collect(chosen, task, out)
 
     def _write_table(self, chosen: Experiment, task: Task, out: Path) -> None:
-        write_table(out, chosen, self.task, self._collect(chosen, task, out), self._samples(task))
+        write_table(out, chosen, self.task, self._collect(chosen, task, out), self._samples(task), self.pace)
 
     def _samples(self, task: Task) -> int:
         return self.samples or task.table_samples
@@ -194,10 +197,10 @@ class RunExperiment:
         if has_checkpoint(folder):
             return train_run(replace(load_config(folder), **changes), folder, resumed=True)
         _clear(folder)
-        return train_run(replace(preset(self.task, method), seed=seed, **changes), folder)
+        return train_run(replace(preset(task, method), seed=seed, **changes), folder)
 
 
-def _check_rows_differ(rows: Sequence[Row], task: str, samples: int) -> None:
+def _check_rows_differ(rows: Sequence[Row], task: Task, samples: int) -> None:
     """Refuse two rows that are the same training, under two names, for so many samples."""
     known: list[tuple[Row, RunConfig]] = []
     for row in rows:
@@ -205,7 +208,7 @@ def _check_rows_differ(rows: Sequence[Row], task: str, samples: int) -> None:
         for other, its in known:
             if row.noise_mm != other.noise_mm or not _same_until(samples, config, its):
                 continue
-            same = f"task '{task}': {other.label} and {row.label} are the same training"
+            same = f"task '{task.name}': {other.label} and {row.label} are the same training"
             if config == its:
                 raise ConfigError(
                     f"{same}, since the task does not use what one of them adds; choose other --methods or another "

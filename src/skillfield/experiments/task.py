@@ -1,12 +1,12 @@
 """A task: a character, its demonstrations, what success means, and the settings that train it well."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skillfield.characters import Character
 from skillfield.evaluation.plan import TrialPlan
-from skillfield.experiments.stages import Stage
+from skillfield.experiments.stages import Stage, paced
 from skillfield.imitation import EnvConfig
 from skillfield.learning.history_encoder import EncoderConfig
 from skillfield.learning.ppo import PPOConfig
@@ -51,3 +51,8 @@ class Task:
     def skills(self) -> tuple[str, ...]:
         """Names in the order of the one-hot condition."""
         return self.trials.skills
+
+    def paced(self, pace: float) -> "Task":
+        """The same task, its stages gone through so many times as fast."""
+        own = paced(self.own_stages, pace) if self.own_stages else ()
+        return replace(self, stages=paced(self.stages, pace), own_stages=own)
