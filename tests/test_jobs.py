@@ -79,16 +79,33 @@ def test_the_last_line_of_each_is_shown(tmp_path: Path, terminal: bool) -> None:
 def test_if_one_fails_the_others_are_ended_and_no_more_begin(tmp_path: Path) -> None:
     """The error names it, with what it said last and where the rest is."""
     mark, never = tmp_path / "waits", tmp_path / "never"
-    fails = f"import pathlib, time\nwhile not pathlib.Path({str(mark)!r}).exists(): time.sleep(0.02)\nexit('no clip')"
+    code = f"import pathlib, time\nwhile not pathlib.Path({str(mark)!r}).exists(): time.sleep(0.02)\n"
+    fails = f"{code}print('no clip')\nexit(2)"
     jobs = [
         python(tmp_path, "waits", WAITS, str(mark)),
         python(tmp_path, "fails", fails),
         python(tmp_path, "never", WAITS, str(never)),
     ]
-    with pytest.raises(SkillfieldError, match=r"fails ended with exit code 1: no clip \(.*fails\.log\)"):
+    with pytest.raises(SkillfieldError, match=r"fails ended with exit code 2: no clip \(.*fails\.log\)"):
         run(jobs, 2)
     assert mark.with_suffix(".stopped").exists()
     assert not never.exists()
+
+
+def test_one_that_crashes_is_begun_once_more(tmp_path: Path) -> None:
+    """It may be no mistake of its own, as on a GPU; a second time it is. A mistake would be made again."""
+    mark = tmp_path / "begun"
+    code = f"import os, pathlib\nmark = pathlib.Path({str(mark)!r})\n"
+    heals = code + "mark.exists() or (mark.touch(), print('first', flush=True), os.abort())\nprint('second')"
+    assert run([python(tmp_path, "heals", heals)], 1)[0]
+    said = (tmp_path / "logs" / "heals.log").read_text().split("\n")
+    assert [line for line in said if line] == ["first", "ended with exit code -6; begun once more", "second"]
+    for way, ending, begun in (("crashes", "os.abort()", 2), ("refuses", "exit(2)", 1)):
+        mark.write_text("")
+        fails = f"{code}mark.write_text(mark.read_text() + 'x')\nprint('ends', flush=True)\n{ending}"
+        with pytest.raises(SkillfieldError, match=f"{way} ended with exit code -?[26]: ends"):
+            run([python(tmp_path, way, fails)], 1)
+        assert mark.read_text() == "x" * begun
 
 
 @pytest.mark.usefixtures("hears_ctrl_c")

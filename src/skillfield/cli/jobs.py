@@ -36,10 +36,11 @@ class Job:
 def side_by_side(jobs: Sequence[Job], count: int, console: Console) -> bool:
     """Run all of them, so many at a time; False if they were interrupted.
 
-    Ctrl-C and SIGTERM end every one with SIGTERM, and are not over before they are. If one fails, so does everything:
-    no other begins, those that run are ended, and the error names it.
+    Ctrl-C and SIGTERM end every one with SIGTERM, and are not over before they are. One that crashes is begun once
+    more. If one fails, so does everything: no other begins, those that run are ended, and the error names it.
     """
     waiting, running = list(jobs), dict[Job, subprocess.Popen[bytes]]()
+    crashed = set[Job]()
     with ExitStack() as stack:
         stack.callback(_end, running)
         stop = stack.enter_context(StopRequest())
@@ -50,8 +51,12 @@ def side_by_side(jobs: Sequence[Job], count: int, console: Console) -> bool:
                 running[job] = _begin(job)
             for job in [job for job, process in running.items() if process.poll() is not None]:
                 code = running.pop(job).returncode
-                if code and not stop.requested:
+                if not code or stop.requested:
+                    continue
+                if not _is_crash(code) or job in crashed:
                     raise SkillfieldError(f"{job.name} ended with exit code {code}: {_last_line(job.log)} ({job.log})")
+                crashed.add(job)
+                running[job] = _begin(job, again=f"ended with exit code {code}; begun once more")
             if stop.requested:
                 _end(running)
             show.update([f"{job.name}: {_last_line(job.log)}" for job in running], len(waiting))
@@ -59,12 +64,23 @@ def side_by_side(jobs: Sequence[Job], count: int, console: Console) -> bool:
     return not stop.requested
 
 
-def _begin(job: Job) -> subprocess.Popen[bytes]:
-    """In a session of its own: a Ctrl-C in the terminal reaches the parent alone, which passes it on once."""
+def _is_crash(code: int) -> bool:
+    """Whether a process has ended in a traceback or by a signal: what it does not foresee. It may not come again."""
+    return code == 1 or code < 0
+
+
+def _begin(job: Job, again: str = "") -> subprocess.Popen[bytes]:
+    """In a session of its own: a Ctrl-C in the terminal reaches the parent alone, which passes it on once.
+
+    again: why it is begun once more, for its log.
+    """
     with write_errors(SkillfieldError):
         job.log.parent.mkdir(parents=True, exist_ok=True)
-        file = job.log.open("wb")
+        file = job.log.open("ab" if again else "wb")
     with file as log:
+        if again:
+            log.write(f"\n{again}\n".encode())
+            log.flush()
         return subprocess.Popen(
             list(job.command), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
         )
