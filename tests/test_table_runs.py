@@ -181,6 +181,21 @@ def test_a_table_may_go_through_stages_faster(
     refused(tmp_path / "usual", "stages: there are none to go through at another pace", more=("--pace", "2"))
 
 
+def test_a_table_may_have_other_worlds(tmp_path: Path, idle: list[str], refused: Callable[..., None]) -> None:
+    """All of its runs have as many, and the table says so."""
+    config = preset(starter(), "sm")
+    finished(tmp_path / "usual", config=config)
+    assert table(tmp_path / "usual") == 0
+    assert "worlds each" not in (tmp_path / "usual" / "table.md").read_text()
+    refused(tmp_path / "usual", "its num_envs is 512, the table asks for 256", more=("--num-envs", "256"))
+    refused(tmp_path / "usual", "--num-envs is 0, it must be 1 or more", more=("--num-envs", "0"))
+    finished(tmp_path / "few", config=replace(config, num_envs=256))
+    assert table(tmp_path / "few", "--num-envs", "256") == 0
+    assert "256 worlds each. " in (tmp_path / "few" / "table.md").read_text()
+    assert json.loads((tmp_path / "few" / "table.json").read_text())["num_envs"] == 256
+    assert idle == []
+
+
 def test_a_longer_training_is_refused(tmp_path: Path, refused: Callable[..., None]) -> None:
     """With both numbers, and with or without its figures."""
     folder = finished(tmp_path, samples=2 * SAMPLES)

@@ -61,6 +61,9 @@ class RunExperiment:
     pace: float = 1.0
     """How fast every run goes through the task's stages, where it has some: with 2 each begins after half of its
     samples, so that a table of fewer samples knows them too."""
+    num_envs: int | None = None
+    """Worlds of every run; the task's own if not given. Half as many learn more per sample and less per second; with
+    --jobs other runs have the time that is left over."""
     trials: int = 256
     """Test executions per skill."""
     transition_trials: int | None = None
@@ -80,7 +83,7 @@ class RunExperiment:
 
     def run(self) -> int:
         """Run what is missing, and write the table."""
-        task = find_task(self.task).paced(self.pace)
+        task = self._changed(find_task(self.task))
         chosen = experiment(self.name).on(task, self._samples(task))
         rows = {row.label: row for row in chosen.rows}
         unknown = [label for label in self.methods if label not in rows]
@@ -134,9 +137,13 @@ class RunExperiment:
         folder = run_folder(out, row, seed)
         return Job(folder.name, this_command("experiment", self.name, *given), folder.with_name(f"{folder.name}.log"))
 
+    def _changed(self, task: Task) -> Task:
+        """The task as every run is to have it."""
+        return replace(task.paced(self.pace), num_envs=task.num_envs if self.num_envs is None else self.num_envs)
+
     def _check_counts(self, task: Task, out: Path) -> None:
         """Before hours of training."""
-        least = dict.fromkeys(("seeds", "samples", "trials", "transition_trials", "jobs"), 1)
+        least = dict.fromkeys(("seeds", "samples", "num_envs", "trials", "transition_trials", "jobs"), 1)
         for name, fewest in (least | {"first_seed": 0, "threads": 0}).items():
             count = getattr(self, name)
             if count is not None and count < fewest:
@@ -183,7 +190,8 @@ class RunExperiment:
         self._collect(chosen, task, out)
 
     def _write_table(self, chosen: Experiment, task: Task, out: Path) -> None:
-        write_table(out, chosen, self.task, self._collect(chosen, task, out), self._samples(task), self.pace)
+        results, samples = self._collect(chosen, task, out), self._samples(task)
+        write_table(out, chosen, self.task, results, samples, self.pace, self.num_envs)
 
     def _samples(self, task: Task) -> int:
         return self.samples or task.table_samples

@@ -29,10 +29,19 @@ tested from the states of these same clips.
 """
 
 
-def write_table(folder: Path, chosen: Experiment, task: str, results: Results, samples: int, pace: float = 1.0) -> None:
+def write_table(
+    folder: Path,
+    chosen: Experiment,
+    task: str,
+    results: Results,
+    samples: int,
+    pace: float = 1.0,
+    num_envs: int | None = None,
+) -> None:
     """table.md and table.json, with the acceptance bands.
 
     samples: training samples that were asked for. pace: at which the runs went through the task's stages.
+    num_envs: their worlds, if not as many as the task has.
     """
     results = {label: found for label, found in results.items() if found}
     pairs, published = PAIRS.get(task, {}), PUBLISHED.get(task, {})
@@ -41,7 +50,8 @@ def write_table(folder: Path, chosen: Experiment, task: str, results: Results, s
     bands = chosen.bands.get(task, ())
     table = table_markdown(figures, counts, bands, published, pairs)
     noise = _NOISE_NOTE if any(row.noise_mm for row in chosen.rows) else ""
-    stages = "" if pace == 1.0 else f"Stages at a pace of {pace:g}. "
+    changed = "" if pace == 1.0 else f"Stages at a pace of {pace:g}. "
+    changed += "" if num_envs is None else f"{num_envs:,} worlds each. "
     with write_errors(ConfigError):
         write_json(
             folder / "table.json",
@@ -55,6 +65,7 @@ def write_table(folder: Path, chosen: Experiment, task: str, results: Results, s
                 "published": {label: published[label] for label in figures if label in published},
                 "runs": counts,
                 "pace": pace,
+                "num_envs": num_envs,
                 "samples": {label: [result.samples for result in found] for label, found in results.items()},
                 "devices": {label: [result.device for result in found] for label, found in results.items()},
                 "bands": [
@@ -63,7 +74,7 @@ def write_table(folder: Path, chosen: Experiment, task: str, results: Results, s
             },
         )
         with atomic_file(folder / "table.md") as temporary:
-            temporary.write_text(f"{table}{noise}\n{_trained(results, samples)}{stages}{_measured(results)}\n")
+            temporary.write_text(f"{table}{noise}\n{_trained(results, samples)}{changed}{_measured(results)}\n")
 
 
 def _trained(results: Results, asked: int) -> str:
