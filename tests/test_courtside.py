@@ -123,9 +123,11 @@ def test_the_page_describes_these_clips(body: Character) -> None:
 
 
 def test_the_task_is_ballplay_with_other_clips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Same skills; settings are the same after the guide's lesson; the shot is judged by the recorded one."""
+    """Same skills, and settings after the guide's lesson; stages in half the samples; the recorded shot is the rule."""
     monkeypatch.setenv("SKILLFIELD_DATA", str(tmp_path))
     task, model = TASKS["courtside"](), ballplay()
+    assert [stage.after for stage in task.stages] == [8e6, 90e6, 200e6, 345e6]
+    assert [stage.after for stage in task.own_stages] == [200e6]
     assert task.skills == model.skills
     assert clip_folder(task) == CLIP_FOLDER
     assert (task.env, task.augmentation, task.encoder) == (model.env, model.augmentation, model.encoder)

@@ -92,20 +92,29 @@ def test_if_one_fails_the_others_are_ended_and_no_more_begin(tmp_path: Path) -> 
     assert not never.exists()
 
 
-def test_one_that_crashes_is_begun_once_more(tmp_path: Path) -> None:
-    """It may be no mistake of its own, as on a GPU; a second time it is. A mistake would be made again."""
+@pytest.mark.parametrize(("ending", "number"), [("os.abort()", -6), ("1 / 0", 1)])
+def test_one_that_crashes_is_begun_once_more(tmp_path: Path, ending: str, number: int) -> None:
+    """By a signal or in a traceback: it may be no mistake of its own, as on a GPU."""
     mark = tmp_path / "begun"
     code = f"import os, pathlib\nmark = pathlib.Path({str(mark)!r})\n"
-    heals = code + "mark.exists() or (mark.touch(), print('first', flush=True), os.abort())\nprint('second')"
+    heals = f"{code}if not mark.exists():\n  mark.touch()\n  print('first', flush=True)\n  {ending}\nprint('second')"
     assert run([python(tmp_path, "heals", heals)], 1)[0]
     said = (tmp_path / "logs" / "heals.log").read_text().split("\n")
-    assert [line for line in said if line] == ["first", "ended with exit code -6; begun once more", "second"]
-    for way, ending, begun in (("crashes", "os.abort()", 2), ("refuses", "exit(2)", 1)):
-        mark.write_text("")
-        fails = f"{code}mark.write_text(mark.read_text() + 'x')\nprint('ends', flush=True)\n{ending}"
-        with pytest.raises(SkillfieldError, match=f"{way} ended with exit code -?[26]: ends"):
-            run([python(tmp_path, way, fails)], 1)
-        assert mark.read_text() == "x" * begun
+    assert said[0] == "first"
+    assert said[-4:] == ["", f"ended with exit code {number}; begun once more", "second", ""]
+
+
+@pytest.mark.parametrize(
+    ("ending", "number", "begun"),
+    [("os.abort()", -6, 2), ("1 / 0", 1, 2), ("exit(2)", 2, 1), ("os.kill(os.getpid(), 15)", -15, 1)],
+)
+def test_one_that_fails_twice_or_knows_why_is_an_error(tmp_path: Path, ending: str, number: int, begun: int) -> None:
+    """A mistake of the user's would be made again, and whoever is ended is meant to end."""
+    mark = tmp_path / "begun"
+    code = f"import os, pathlib\nmark = pathlib.Path({str(mark)!r})\nwith mark.open('a') as f: f.write('x')\n{ending}"
+    with pytest.raises(SkillfieldError, match=f"fails ended with exit code {number}: "):
+        run([python(tmp_path, "fails", code)], 1)
+    assert mark.read_text() == "x" * begun
 
 
 @pytest.mark.usefixtures("hears_ctrl_c")

@@ -177,6 +177,10 @@ def test_a_table_may_go_through_stages_faster(
     assert "Stages at a pace of 2. " in (tmp_path / "fast" / "table.md").read_text()
     assert json.loads((tmp_path / "fast" / "table.json").read_text())["pace"] == 2.0
     assert idle == []
+    assert table(tmp_path / "new", "--pace", "2") == 0
+    assert [stage.after for stage in load_config(tmp_path / "new" / "sm-0").stages] == [2048]
+    assert idle == ["trained sm-0", "measured sm-0"]
+    idle.clear()
     monkeypatch.undo()
     refused(tmp_path / "usual", "stages: there are none to go through at another pace", more=("--pace", "2"))
 
@@ -194,6 +198,9 @@ def test_a_table_may_have_other_worlds(tmp_path: Path, idle: list[str], refused:
     assert "256 worlds each. " in (tmp_path / "few" / "table.md").read_text()
     assert json.loads((tmp_path / "few" / "table.json").read_text())["num_envs"] == 256
     assert idle == []
+    assert table(tmp_path / "new", "--num-envs", "256") == 0
+    assert load_config(tmp_path / "new" / "sm-0").num_envs == 256
+    assert idle == ["trained sm-0", "measured sm-0"]
 
 
 def test_a_longer_training_is_refused(tmp_path: Path, refused: Callable[..., None]) -> None:

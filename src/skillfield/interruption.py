@@ -3,9 +3,9 @@
 import signal
 from typing import Any
 
-__all__ = ["StopRequest"]
+__all__ = ["STOP_SIGNALS", "StopRequest"]
 
-_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+STOP_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class StopRequest:
@@ -19,7 +19,7 @@ class StopRequest:
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> "StopRequest":
-        for number in _SIGNALS:
+        for number in STOP_SIGNALS:
             if signal.getsignal(number) == signal.SIG_IGN:
                 continue
             try:

@@ -57,13 +57,14 @@ class RunExperiment:
     first_seed: int = 0
     """The first of their seeds."""
     samples: int | None = None
-    """Training samples per run; if not given, what the task needs: the starter 5 million, ballplay 750 million."""
+    """Training samples per run; if not given, what the task needs: the starter 5 million, courtside 375 million,
+    ballplay 750 million."""
     pace: float = 1.0
-    """How fast every run goes through the task's stages, where it has some: with 2 each begins after half of its
-    samples, so that a table of fewer samples knows them too."""
+    """How fast every run goes through the task's stages, where it has some: with 1.5 each begins after two thirds of
+    its samples, so that a table of fewer samples knows them too."""
     num_envs: int | None = None
-    """Worlds of every run; the task's own if not given. Half as many learn more per sample and less per second; with
-    --jobs other runs have the time that is left over."""
+    """Worlds of every run; the task's own if not given. On ballplay half as many learned more per sample, at first, and
+    less per second; with --jobs other runs have the time that is left over."""
     trials: int = 256
     """Test executions per skill."""
     transition_trials: int | None = None

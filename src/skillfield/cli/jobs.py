@@ -13,7 +13,7 @@ from rich.text import Text
 
 from skillfield.errors import SkillfieldError
 from skillfield.files import write_errors
-from skillfield.interruption import StopRequest
+from skillfield.interruption import STOP_SIGNALS, StopRequest
 
 __all__ = ["Job", "side_by_side"]
 
@@ -65,8 +65,9 @@ def side_by_side(jobs: Sequence[Job], count: int, console: Console) -> bool:
 
 
 def _is_crash(code: int) -> bool:
-    """Whether a process has ended in a traceback or by a signal: what it does not foresee. It may not come again."""
-    return code == 1 or code < 0
+    """Whether a process has ended in a traceback or by a signal that nobody sends: what it does not foresee. It may not
+    come again."""
+    return code == 1 or (code < 0 and -code not in STOP_SIGNALS)
 
 
 def _begin(job: Job, again: str = "") -> subprocess.Popen[bytes]:

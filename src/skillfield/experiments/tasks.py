@@ -64,7 +64,8 @@ def from_clips(
 ) -> Task:
     """A task of your own: the skills that the clips of a folder show, or some of them.
 
-    like: a task whose settings it takes, `starter()` for a laptop or `courtside()` for a humanoid and a GPU.
+    like: a task whose settings it takes: `starter()` for a laptop; for a humanoid and a GPU `ballplay()` if its clips
+        were captured, `courtside()` if they were simulated.
     character: makes whoever the clips show; `like`'s if not given.
     rules: when a skill has succeeded; without one, if it has not fallen and kept its first object near (`KeepRule`).
     skills: those to learn, if not all; clips of others are left out.
