@@ -108,7 +108,7 @@ def save_checkpoint(run: Path, ppo: PPO, counters: Counters, identity: dict[str,
     try:
         shutil.rmtree(path, ignore_errors=True)  # of a training that went on from an earlier checkpoint too
         with atomic_directory(path) as folder:
-            save_file(_plain(_tested_tensors(ppo)), folder / "model.safetensors")
+            save_file(_plain(ppo.model.state_dict()), folder / "model.safetensors")
             save_file(_plain(_training_tensors(ppo)), folder / "training.safetensors")
             write_json(folder / "state.json", to_dict(state))
         with atomic_file(run / "checkpoints" / "latest") as temporary:
@@ -161,17 +161,12 @@ def saved_counters(checkpoint: Path) -> Counters:
 def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
     """Put a learner into the state of a checkpoint: networks, optimisers, sampler, random numbers, and worlds if it has
     them; others begin new episodes. A critic that is told more than before begins by disregarding it.
-
-    A policy that was averaged goes on from what it last was, whether it still is or not.
     """
     model, state = load_model(checkpoint, identity)
     path = checkpoint / "training.safetensors"
     tensors = _with_inputs(_read_tensors(path), _more_inputs(state, ppo))
     install(checkpoint, state, model.state_dict(), ppo)
     try:
-        if latest := _below(tensors, "policy"):
-            _restore_average(ppo, int(tensors["averaged_updates"]))
-            ppo.model.policy.load_state_dict(latest)
         for name, optimiser in _optimisers(ppo).items():
             _restore_optimiser(optimiser, _below(tensors, name))
         ppo.env.sampler.load_state_dict(_below(tensors, "sampler"))
@@ -220,26 +215,8 @@ def history_shape(ppo: PPO) -> HistoryShape | None:
     return HistoryShape(history.features, history.length, encoder.config)
 
 
-def _tested_tensors(ppo: PPO) -> dict[str, Tensor]:
-    """The networks as they are used from now on: the policy averaged, if it is."""
-    weights = ppo.model.state_dict()
-    if ppo.average is None or not ppo.average.count:
-        return weights
-    return weights | {f"policy.{name}": value for name, value in ppo.average.network.state_dict().items()}
-
-
-def _restore_average(ppo: PPO, count: int) -> None:
-    """The policy that has just been loaded is the mean of so many updates."""
-    if ppo.average is not None:
-        ppo.average.network.load_state_dict(ppo.model.policy.state_dict())
-        ppo.average.count = count
-
-
 def _training_tensors(ppo: PPO) -> dict[str, Tensor]:
     tensors = {"random_state": torch.get_rng_state()}
-    if ppo.average is not None and ppo.average.count:
-        tensors["averaged_updates"] = torch.tensor(ppo.average.count)
-        tensors |= {f"policy/{name}": value for name, value in ppo.model.policy.state_dict().items()}
     if ppo.env.device.type == "cuda":
         tensors["cuda_random_state"] = torch.cuda.get_rng_state(ppo.env.device)
     for name, optimiser in _optimisers(ppo).items():

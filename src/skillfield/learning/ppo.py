@@ -16,7 +16,6 @@ from torch import Tensor
 from skillfield.configuration import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, check
 from skillfield.imitation import ImitationEnv
 from skillfield.imitation.guidance import Guidance
-from skillfield.learning.averaging import Average
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.rollout import (
     Lesson,
@@ -88,12 +87,9 @@ class PPOConfig:
     """On a GPU, compile what is done around the physics, and the losses, into few large kernels."""
     max_grad_norm: float = 1.0
     """Gradient clipping (CleanRL's default is 0.5; the release has none)."""
-    average_over: int | None = None
-    """What is saved and tested is the mean of the policy's weights over about so many updates; training goes on with
-    the weights themselves. None saves those of the last update."""
 
     def __post_init__(self) -> None:
-        check("ppo", self, AT_LEAST_ONE, "hidden", "horizon", "minibatch", "epochs", "average_over")
+        check("ppo", self, AT_LEAST_ONE, "hidden", "horizon", "minibatch", "epochs")
         check("ppo", self, POSITIVE, "learning_rate", "target_kl", "max_learning_rate", "sigma", "sigma_final")
         check("ppo", self, POSITIVE, "critic_learning_rate", "clip", "max_grad_norm")
         check("ppo", self, NOT_NEGATIVE, "learning_rate_final", "entropy_peak", "entropy_final", "bound_weight")
@@ -108,7 +104,6 @@ class PPO:
         self.policy_optimiser, self.critic_optimiser = (
             _optimiser(network, config.learning_rate, env.device) for network in (model.policy, model.critic)
         )
-        self.average = Average(model.policy, config.average_over) if config.average_over else None
         self._guide = Guidance(env) if config.guided else None
         self._rollout: Rollout | None = None
         self._lesson: Lesson | None = None
@@ -152,8 +147,6 @@ class PPO:
         self.seconds["augmentation"] += sampling
         clock = time.perf_counter()
         metrics = self.improve(rollout, sigma, rate, self._entropy_weight(progress))
-        if self.average is not None:
-            self.average.follow()
         self.seconds["learning"] += self._time() - clock
         if config.target_kl is not None and not config.guided:
             self.kl_factor = min(_adapt(self.kl_factor, metrics["kl"], config.target_kl), self.max_factor)
