@@ -1,6 +1,10 @@
-"""Draws the pictures of the method pages: `python docs/make_figures.py RUN` with the folder of a trained `full` run."""
+"""Draws the pictures of the method pages: `python docs/make_figures.py RUN` with the folder of a trained `full` run.
+
+`python docs/make_figures.py RUN field graph` draws only these.
+"""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,8 +32,11 @@ IMAGES = Path(__file__).parent / "images"
 INK, ACCENT = "#30343f", "#d1495b"
 
 
-def main(run: Path) -> None:
-    """All pictures."""
+PICTURES = ("field", "graph", "sampling", "embedding", "detour")
+
+
+def main(run: Path, wanted: Sequence[str]) -> None:
+    """These pictures, or all."""
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "figure.dpi": 150})
     torch.manual_seed(0)
     config = load_config(run)
@@ -37,56 +44,92 @@ def main(run: Path) -> None:
     character = task.character()
     motion = build_motion(task, character)
     sampler = AugmentedSampler(motion, character, config.env.weights, config.augmentation)
-    draw_field(sampler)
-    draw_graph(sampler)
-    draw_sampling(sampler, load_file(latest_checkpoint(run) / "training.safetensors")["sampler/mean_reward"])
-    encoder = load_networks(run).encoder
-    assert isinstance(encoder, HistoryEncoder)
-    draw_embedding(encoder, History(motion, character, 1, config.env.history_length), sampler)
-    draw_detour()
+    for name in wanted or PICTURES:
+        if name == "field":
+            draw_field(sampler)
+        elif name == "graph":
+            draw_graph(sampler)
+        elif name == "sampling":
+            draw_sampling(sampler, load_file(latest_checkpoint(run) / "training.safetensors")["sampler/mean_reward"])
+        elif name == "embedding":
+            encoder = load_networks(run).encoder
+            assert isinstance(encoder, HistoryEncoder)
+            draw_embedding(encoder, History(motion, character, 1, config.env.history_length), sampler)
+        elif name == "detour":
+            draw_detour()
+        else:
+            sys.exit(f"no picture {name!r}; there are: {', '.join(PICTURES)}")
 
 
-def draw_field(sampler: AugmentedSampler, clip: int = 0, draws: int = 160) -> None:
-    """Neighbourhood starts of one clip, and what they connect to."""
+def draw_field(sampler: AugmentedSampler, clip: int = 0, first: int = 27, last: int = 57, draws: int = 30) -> None:
+    """Neighbourhood starts of a part of one clip, and the frames that they connect to."""
     motion, field = sampler.motion, sampler.field
     assert field is not None
-    frame = torch.randint(0, int(motion.length[clip]) - 1, (draws,))
-    row = motion.row(torch.full((draws,), clip), frame)
+    frame = torch.linspace(first, last, draws).round().long()
+    row = motion.start[clip] + frame
     qpos, qvel = neighbour(motion.qpos[row], motion.qvel[row], sampler.config.box, sampler.states.layout)
     target, exponent = field.connect(qpos, qvel, torch.full((draws,), clip))
-    rows = motion.start[clip] + torch.arange(int(motion.length[clip]))
-    line = motion.kinematics(rows).object_pos_w[:, 0, 2]
+    line = _ball_height(motion, motion.start[clip] + torch.arange(int(motion.length[clip])))
     height = sampler.states(qpos, qvel).object_pos_w[:, 0, 2]
-    figure, axes = plt.subplots(figsize=(7, 3))
-    axes.plot(torch.arange(len(line)) / 60, line, color=INK, lw=1.6, zorder=3)
-    for start, end, at in zip(frame.tolist(), target.tolist(), height.tolist(), strict=True):
-        axes.plot([start / 60, end / 60], [at, float(line[end])], color="#9aa0ad", lw=0.5, zorder=1)
-    dots = axes.scatter(frame / 60, height, c=torch.exp(-exponent), cmap="viridis", s=14, zorder=4)
-    figure.colorbar(dots, label="similarity β")
-    axes.set(
-        xlabel="time in the demonstration (s)", ylabel="ball height (m)", title=motion.names[clip].replace("_", " ")
+    figure, axes = plt.subplots(figsize=(7, 3.8))
+    axes.plot(
+        torch.arange(len(line)) / 60, line, "o-", color=INK, lw=1.6, ms=3.5, zorder=2, label="demonstrated frames"
     )
+    for start, end, at in zip(frame.tolist(), target.tolist(), height.tolist(), strict=True):
+        _arrow(axes, (start / 60, at), (end / 60, float(line[end])), color=ACCENT)
+    dots = axes.scatter(
+        frame / 60, height, c=torch.exp(-exponent), cmap="viridis", s=34, zorder=5, label="perturbed states"
+    )
+    figure.colorbar(dots, label="similarity β")
+    edge = 0.02
+    axes.set(
+        xlabel="time in the demonstration (s)",
+        ylabel="ball height (m)",
+        title=motion.names[clip].replace("_", " "),
+        xlim=(first / 60 - edge, last / 60 + edge),
+    )
+    axes.legend(frameon=False)
     save(figure, "field")
 
 
-def draw_graph(sampler: AugmentedSampler, lines: int = 500) -> None:
-    """A bar per clip, a line per edge."""
+def draw_graph(
+    sampler: AugmentedSampler,
+    above: str = "dribble_forward",
+    skill: str = "dribble_right",
+    below: str = "toss",
+    every: int = 6,
+) -> None:
+    """The ball's height in three clips, and arrows from states of two to the frames of the third that they lead to."""
     motion, graph = sampler.motion, sampler.graph
     assert graph is not None
-    figure, axes = plt.subplots(figsize=(7, 3.4))
-    pick = torch.randperm(graph.num_edges)[:lines]
-    masked = masked_states(graph.exponent[pick], sampler.config.max_masked)
-    colours = plt.get_cmap("viridis")(masked.float() / max(1, int(masked.max())))
-    for source, target, colour in zip(graph.source_row[pick], graph.target_row[pick], colours, strict=True):
-        (x0, y0), (x1, y1) = place(motion.start, source), place(motion.start, target)
-        axes.plot([x0 / 60, x1 / 60], [y0, y1], color=colour, lw=0.4, alpha=0.7)
-    for clip, length in enumerate(motion.length.tolist()):
-        axes.plot([0, length / 60], [clip, clip], color=INK, lw=5, solid_capstyle="butt", zorder=3)
-    axes.set_yticks(range(motion.num_clips), [name.replace("_", " ") for name in motion.names])
+    figure, axes = plt.subplots(figsize=(7, 4.6))
+    bands = {motion.names.index(name): 2.1 - 1.05 * number for number, name in enumerate((above, skill, below))}
+    own = motion.names.index(skill)
+    curves = {}
+    for clip, band in bands.items():
+        curves[clip] = band + 0.55 * _ball_height(motion, motion.start[clip] + torch.arange(int(motion.length[clip])))
+        style = {"color": ACCENT, "lw": 3} if clip == own else {"color": INK, "lw": 2}
+        axes.plot(torch.arange(len(curves[clip])) / 60, curves[clip], zorder=3, **style)
+    colours = plt.get_cmap("viridis")
+    first, last = graph.skill_start[motion.skills.index(skill) :][:2].tolist()
+    for edge in range(first, last):
+        source, clip = place(motion.start, graph.source_row[edge])
+        target, _ = place(motion.start, graph.target_row[edge])
+        if clip in bands and source % every == 0:
+            start, end = (source / 60, float(curves[clip][source])), (target / 60, float(curves[own][target]))
+            _arrow(axes, start, end, colours(float(torch.exp(-graph.exponent[edge]))))
+            axes.plot(*start, "o", color=INK, ms=3.5, zorder=5)
+    axes.set_yticks([band + 0.25 for band in bands.values()], [motion.names[clip].replace("_", "\n") for clip in bands])
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
     axes.set(xlabel="time in the demonstration (s)")
-    scale = plt.cm.ScalarMappable(cmap="viridis", norm=plt.Normalize(0, max(1, int(masked.max()))))
-    figure.colorbar(scale, ax=axes, label="masked states", ticks=range(int(masked.max()) + 1))
+    figure.colorbar(plt.cm.ScalarMappable(cmap="viridis"), ax=axes, label="similarity β")
     save(figure, "graph")
+
+
+def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], color: object) -> None:
+    style = {"arrowstyle": "-|>", "mutation_scale": 9, "color": color, "lw": 1.1, "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", end, start, arrowprops=style, zorder=4)
 
 
 def draw_sampling(sampler: AugmentedSampler, mean_reward: torch.Tensor) -> None:
@@ -135,8 +178,12 @@ def draw_detour(source: str = "courtside_shot_1", skill: str = "dribble_left", b
     shown = motion.names.index(source)
     frames = torch.arange(int(motion.length[shown]))
     figure, axes = plt.subplots(figsize=(7, 3))
-    axes.plot(frames / 60, _ball_height(motion, motion.start[shown] + frames), color="#9aa0ad", lw=4)
-    styles = ({"color": INK, "ls": "--", "label": "the edge alone"}, {"color": ACCENT, "label": "with a detour"})
+    axes.plot(
+        frames / 60, _ball_height(motion, motion.start[shown] + frames), color="#9aa0ad", lw=4, label="courtside's shot"
+    )
+    times = torch.tensor([begins])
+    start = _ball_height(motion, motion.start[shown] + times)
+    styles = ({"color": INK, "label": "the edge alone"}, {"color": ACCENT, "label": "with a detour"})
     for sampler, style in zip(samplers, styles, strict=True):
         reference, graph = sampler.motion, sampler.graph
         assert graph is not None
@@ -148,10 +195,13 @@ def draw_detour(source: str = "courtside_shot_1", skill: str = "dribble_left", b
         rows = torch.arange(int(target) + 1, int(reference.start[clip] + reference.length[clip]))
         waits = int(masked_states(graph.exponent[edge], sampler.config.max_masked))
         time, height = begins + 1 + waits + torch.arange(len(rows)), _ball_height(reference, rows)
-        height[~reference.valid[rows]] = torch.nan
-        axes.plot(time / 60, height, lw=1.6, **style)
-    start = _ball_height(motion, motion.start[shown] + torch.tensor([begins]))
-    axes.plot([begins / 60], start, "o", color=ACCENT)
+        told = reference.valid[rows]
+        gaps = (torch.cat((times, time[told])) / 60, torch.cat((start, height[told])))  # straight across what is masked
+        axes.plot(*gaps, lw=1.2, ls=":", color=style["color"])
+        height[~told] = torch.nan
+        axes.plot(time / 60, height, lw=1.8, **style)
+    axes.plot([], [], lw=1.2, ls=":", color=INK, label="masked states")
+    axes.plot(times / 60, start, "o", color=INK)
     axes.set(xlabel="time (s)", ylabel="ball height (m)", xlim=(1, 4.6))
     axes.legend(frameon=False)
     save(figure, "detour")
@@ -170,9 +220,9 @@ def place(start: torch.Tensor, row: torch.Tensor) -> tuple[int, int]:
 def save(figure: plt.Figure, name: str) -> None:
     """As a PNG beside the pages."""
     figure.tight_layout()
-    figure.savefig(IMAGES / f"{name}.png")
+    figure.savefig(IMAGES / f"{name}.png", pil_kwargs={"optimize": True})
     plt.close(figure)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -154,6 +154,17 @@ def test_an_external_state_may_be_perturbed_and_is_reconnected_within_the_clip(
     assert torch.equal(starts.masked[certain], masked_states(chosen, 10)[certain])
 
 
+def test_a_perturbed_state_of_another_skill_remembers_that_skill(strolls: ReferenceMotion, walker: Character) -> None:
+    """As every transition that is tested does; one of its own skill remembers the frame that it follows."""
+    alone = stitching(strolls, walker, p_external=1.0, p_neighbour=0.0).sample(500)
+    both = stitching(strolls, walker, p_external=1.0, p_neighbour=1.0).sample(500)
+    own = stitching(strolls, walker, p_external=0.0, p_neighbour=1.0).sample(500)
+    assert is_external(strolls, alone).all()
+    assert is_external(strolls, both).all()
+    assert not torch.equal(both.qpos, strolls.qpos[both.past_row])  # perturbed they are
+    assert torch.equal(own.past_row, strolls.row(own.clip, own.frame))
+
+
 def test_without_reconnection_a_perturbed_state_follows_its_own_frame_at_once(
     make_clip: MakeClip, hand_character: Character
 ) -> None:

@@ -82,6 +82,20 @@ def test_passing_the_same_place_the_other_way_is_no_return(make_clip: MakeClip, 
     assert returns(motion, StateKinematics(hand_character), TrackingWeights()).tolist() == [False]
 
 
+def test_a_slow_end_is_no_return_to_the_moment_before(make_clip: MakeClip, hand_character: Character) -> None:
+    """A climb that comes to rest is for a sixth of a second like its own last frame, and has been nowhere before."""
+    height = 2.0 - 1.5 * np.cos(np.pi * np.minimum(np.arange(75), 63) / 63)
+    assert (height[63:] == height[-1]).all()
+    motion = ReferenceMotion([moving(make_clip, height, "climb")], hand_character, ("climb",))
+    assert returns(motion, StateKinematics(hand_character), TrackingWeights()).tolist() == [False]
+
+
+def test_a_short_clip_may_come_back_too(make_clip: MakeClip, hand_character: Character) -> None:
+    """Half of it is far enough apart."""
+    motion = ReferenceMotion([moving(make_clip, bob(28), "bob")], hand_character, ("bob",))
+    assert returns(motion, StateKinematics(hand_character), TrackingWeights()).tolist() == [True]
+
+
 def test_another_clip_of_the_skill_may_show_how_it_goes_on(make_clip: MakeClip, hand_character: Character) -> None:
     """The end of a short clip lies in the middle of a longer one."""
     short, long = moving(make_clip, climb()[:30], "climb"), moving(make_clip, climb(), "climb")

@@ -86,6 +86,18 @@ def test_a_toss_must_come_at_its_time(still: float, success: bool) -> None:
     assert TossRule(min_still_seconds=0.3, max_still_seconds=0.8).judge(tossing(still)).item() is success
 
 
+@pytest.mark.parametrize(("carried", "success"), [(0.2, True), (0.7, True), (1.2, False), (5.0, False)])
+def test_a_toss_follows_its_rest(carried: float, success: bool) -> None:
+    """Whoever rests in time and then carries the ball about throws too late."""
+    toss, rest = tossing(0.5), round(0.5 * FPS)
+    steps = (torch.arange(600) - round(carried * FPS)).clamp_min(0).where(torch.arange(600) >= rest, torch.arange(600))
+    steps = torch.where((torch.arange(600) >= rest) & (steps < rest), rest, steps)
+    along = 0.6 * ((torch.arange(600) - rest).clamp(0, round(carried * FPS)) / FPS)
+    way = torch.stack((along, 0 * along, 0 * along), dim=1).unsqueeze(1)
+    late = trials((toss.root_pos_w[steps] + way)[:, 0], (toss.object_pos_w[steps] + way)[:, 0], toss.touching[steps, 0])
+    assert TossRule(min_still_seconds=0.3, max_still_seconds=0.8).judge(late).item() is success
+
+
 def test_a_ball_that_is_kept_or_dropped_is_no_toss() -> None:
     """Holding for ever fails, and so does letting it fall straight down."""
     rule = TossRule(min_still_seconds=0.3, max_still_seconds=0.8)

@@ -293,10 +293,13 @@ def stray(env: ImitationEnv, off: list[bool]) -> list[bool]:
     return [bool(env.step(idle(env)).terminated) for _ in off]
 
 
-def test_earning_something_again_in_time_goes_on(make_clip: MakeClip, make_env: MakeEnv, begin: Begin) -> None:
+@pytest.mark.parametrize("reward", ["sm", "dm"])
+def test_earning_something_again_in_time_goes_on(
+    reward: str, make_clip: MakeClip, make_env: MakeEnv, begin: Begin
+) -> None:
     """The count begins anew with every step that earns something: two in a row are forgiven again and again, the third
-    is not."""
-    lost = EnvConfig(termination=Termination(min_root_height=None, lost_after=3))
+    is not. DeepMimic's sum, which is never nothing, does not hide it."""
+    lost = EnvConfig(termination=Termination(min_root_height=None, lost_after=3), reward=reward)  # type: ignore[arg-type]
     env = make_env([make_clip(40)], num_envs=1, config=lost, puppet=True)
     begin(env, [0], [5])
     off = [True, True, False, True, True, False, True, True, True]

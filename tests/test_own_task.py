@@ -7,14 +7,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
 import torch
 
 import skillfield as sf
 from skillfield.characters import CHARACTERS, character
+from skillfield.deployment.starts import spec_with_starts
 from skillfield.errors import CharacterError, ClipError, ConfigError, SkillfieldNote
 from skillfield.evaluation import KeepRule, Trials
 from skillfield.evaluation.recording import clip_of_states
@@ -54,6 +57,13 @@ def test_rules_without_clips_and_folders_without_clips_are_refused(tmp_path: Pat
         from_clips("mine", STARTER_CLIPS, like=starter(), rules={"juggle": HoldRule(min_height=1.0)})
     with pytest.raises(ClipError, match=str(tmp_path)):
         from_clips("mine", tmp_path, like=starter())
+
+
+def test_a_rule_that_judges_from_the_beginning_of_its_clip_still_does() -> None:
+    """The toss's cannot judge what starts after the rest; a rule that was not given needs nothing of it."""
+    given = from_clips("mine", STARTER_CLIPS, like=starter(), rules={"toss": starter().trials.rules["toss"]})
+    assert given.trials.start_before == starter().trials.start_before == {"toss": 0.4}
+    assert from_clips("mine", STARTER_CLIPS, like=starter()).trials.start_before == {}
 
 
 def test_some_of_the_skills_of_a_folder() -> None:
@@ -173,6 +183,24 @@ def imported_example(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The example as a module."""
     monkeypatch.syspath_prepend(str(EXAMPLE.parent))
     return importlib.import_module("own_task")
+
+
+def test_drives_that_remember_begin_as_in_an_episode(own_task: Any, tmp_path: Path) -> None:
+    """A keyframe of the model has their memory, too, so that nothing pulls at the character at the start."""
+    xml = own_task.RING.replace('kv="40"/>', 'kv="40" timeconst="0.1"/>')
+
+    def ring() -> sf.Character:
+        return sf.Character.from_mjcf(xml, objects=("puck",), hands=("ring",), force_bodies=("ring",))
+
+    sf.save_clips(own_task.make_clips(), tmp_path / "clips")
+    own = from_clips("ring", tmp_path / "clips", like=starter(), character=ring)
+    run: Any = SimpleNamespace(task=own, config=SimpleNamespace(data=None))
+    model = spec_with_starts(run, ring()).compile()
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    assert model.na == 3
+    assert np.abs(data.qpos[:3]).max() > 0.1
+    np.testing.assert_allclose(data.act, data.qpos[:3], atol=1e-6)
 
 
 def test_states_of_a_character_without_joints_become_a_clip(own_task: Any) -> None:

@@ -22,7 +22,7 @@ from skillfield.experiments.run import preset, save_config
 from skillfield.experiments.shipped import run_folder
 from skillfield.reporting import offscreen
 from skillfield.reporting.camera import TrackingCamera
-from skillfield.reporting.filming import draw_strip, draw_takes, panel_grid, panel_size
+from skillfield.reporting.filming import draw_strips, draw_takes, panel_grid, panel_size
 from skillfield.reporting.scene import SceneRenderer
 from skillfield.reporting.script import Part, find_skill, parse_script
 from skillfield.reporting.stage import drawn_size, stage_model
@@ -201,7 +201,7 @@ def test_the_camera_gives_up_a_ball_that_rolls_away(performer: Performer) -> Non
     start = int(character.model.jnt_qposadr[character.model.joint("ball").id])
     distances = []
     with SceneRenderer(character, *SIZE) as scene:
-        for away in (0.5, 4.0, 30.0):
+        for away in (0.5, 2.0, 30.0):
             qpos = np.array(character.model.qpos0)
             qpos[start] = away
             distances.append(scene.camera_path([qpos])[0, 3])
@@ -279,9 +279,23 @@ def test_a_filmstrip_has_a_row_per_scene(performer: Performer, take: Take, tmp_p
         assert picture.width == 3 * (48 + 6) + 6
         assert picture.height > 2 * 32
     with SceneRenderer(performer.env.engine.character, 48, 32) as scene:
-        pictures, captions = draw_strip(take, scene, 2)
+        ((pictures, captions),) = draw_strips([take], scene, 2)
     assert len(pictures) == 2
     assert captions == ["0.0 s\ndribble forward", "0.7 s\nhold"]
+
+
+@pytest.mark.usefixtures("can_draw")
+def test_rows_side_by_side_share_their_distance(performer: Performer, take: Take) -> None:
+    """A ball that flies high in one row makes the figures of the other as small as its own."""
+    character = performer.env.engine.character
+    high = take.qpos.copy()
+    high[:, int(character.model.jnt_qposadr[character.model.joint("ball").id]) + 2] += 2.0
+    with SceneRenderer(character, 48, 64) as scene:
+        ((alone, _),) = draw_strips([take], scene, 2)
+        (beside, _), (other, _) = draw_strips([take, replace(take, qpos=high)], scene, 2)
+        ((same, _),) = draw_strips([replace(take, qpos=high)], scene, 2)
+    assert np.abs(alone[0].astype(int) - beside[0]).max() > 20
+    assert np.array_equal(other[0], same[0])
 
 
 @pytest.mark.usefixtures("can_draw")

@@ -66,7 +66,7 @@ def test_good_checkpoints_survive_it(run: Path, tmp_path: Path) -> None:
     with pytest.raises(TrainingError) as ended:
         train_run(tiny(9, epochs=3, learning_rate=1e20), copy, resumed=True, progress=False)
     assert f"not finite after {3 * UPDATE} samples" in str(ended.value)
-    assert f"the last good checkpoint is {good}" in str(ended.value)
+    assert f"the last good checkpoint is {good}: lower the step sizes of ppo (learning_rate, " in str(ended.value)
     assert latest_checkpoint(copy) == good
     assert all(value.isfinite().all() for value in load_model(good)[0].state_dict().values())
     assert load_config(copy).ppo.learning_rate == 1e20

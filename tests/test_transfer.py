@@ -218,6 +218,18 @@ def test_an_adaptive_step_size_begins_where_it_was(
     assert learner.kl_factor == factor
 
 
+def test_a_lesson_has_the_step_size_that_is_set(policy: Path, tmp_path: Path) -> None:
+    """Whatever the other policy's had become; what follows the lesson begins with its own."""
+    copy = edited(policy, tmp_path / "copy", {"kl_factor": 4.0})
+    task = only("hold", "toss")
+    config = tiny(task, "full")
+    ppo = replace(config.ppo, learning_rate=1e-3, learning_rate_final=None, target_kl=0.02, max_learning_rate=3e-4)
+    learner = build_ppo(replace(config, ppo=replace(ppo, guided=True)), task, begun=True)
+    begin_with(copy, learner)
+    assert learner.update(0.0)["learning_rate"] == pytest.approx(1e-3)
+    assert learner.kl_factor == 1.0
+
+
 def edited(policy: Path, folder: Path, changes: dict[str, Any]) -> Path:
     """A copy of a checkpoint whose state.json says something else."""
     copy = Path(shutil.copytree(latest_checkpoint(policy), folder))

@@ -14,7 +14,7 @@ from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
-from skillfield.reporting.filming import Picture, draw_strip, draw_takes, panel_size
+from skillfield.reporting.filming import Picture, draw_strips, draw_takes, panel_size
 from skillfield.reporting.filmstrip import TILE_HEIGHT, TILE_WIDTH, filmstrip, stack_strips, write_picture
 from skillfield.reporting.scene import SceneRenderer
 from skillfield.reporting.script import Part
@@ -142,8 +142,9 @@ def film_strip(
     with _renderer(performers[0], size) as renderer:
         for scene in scenes:
             title = ", ".join(dict.fromkeys(part.skill.replace("_", " ") for part in scene))
-            for performer, name in zip(performers, names, strict=True):
-                pictures, captions = draw_strip(performer.play(scene, ghost), renderer, count, trail=trail)
+            takes = [performer.play(scene, ghost) for performer in performers]
+            strips = draw_strips(takes, renderer, count, trail=trail)
+            for (pictures, captions), name in zip(strips, names, strict=True):
                 rows.append(filmstrip(pictures, captions, " · ".join(filter(None, (name, title)))))
     write_picture(stack_strips(rows), path)
 

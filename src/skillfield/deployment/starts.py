@@ -30,7 +30,11 @@ def spec_with_starts(run: TrainedRun, character: Character) -> mujoco.MjSpec:
             qpos, qvel = motion.qpos[row], motion.qvel[row]
             # the drives hold the character as it is, as at the start of an episode
             spec.add_key(
-                name=skill, qpos=qpos.double().tolist(), qvel=qvel.double().tolist(), ctrl=drives(qpos).tolist()
+                name=skill,
+                qpos=qpos.double().tolist(),
+                qvel=qvel.double().tolist(),
+                act=drives.memory(qpos).tolist(),
+                ctrl=drives(qpos).tolist(),
             )
     return spec
 

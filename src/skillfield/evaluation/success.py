@@ -118,6 +118,8 @@ class TossRule(SuccessRule):
     """Shortest rest before the throw that counts."""
     max_still_seconds: float
     """Longest."""
+    swing_seconds: float = 1.0
+    """Longest between the end of that rest and the throw."""
     min_range: float = 0.4
     """Metres that the ball must fly ahead (x) from where it left the hand, within `flight_seconds`, untouched."""
     max_sideways: float = 0.5
@@ -137,19 +139,23 @@ class TossRule(SuccessRule):
         resting = (distance < self.hold_distance) & trials.touching & (speed < self.still_speed)
         # the throw is the first time that the ball leaves the hand after having rested in it
         step = torch.arange(trials.num_steps, device=distance.device).unsqueeze(1)
-        rested = (step - torch.where(resting, -1, step).cummax(dim=0).values).cummax(dim=0).values  # longest so far
+        rest = step - torch.where(resting, -1, step).cummax(dim=0).values  # how long it has rested by now
+        rested = rest.cummax(dim=0).values  # longest so far
         enough = rested >= self.min_still_seconds * trials.fps
+        ended = torch.where(rest >= self.min_still_seconds * trials.fps, step, -1).cummax(dim=0).values
         thrown = (distance > self.release_distance) & enough
         release = torch.where(thrown, step, trials.num_steps).amin(dim=0)  # [N]
         happened = release < trials.num_steps
         at_release = release.clamp_max(trials.num_steps - 1)
         still = rested.gather(0, at_release.unsqueeze(0)).squeeze(0) / trials.fps
+        swing = (release - ended.gather(0, at_release.unsqueeze(0)).squeeze(0)) / trials.fps
+        in_time = (still <= self.max_still_seconds) & (swing <= self.swing_seconds)
         since = step - release
         flying = (since >= 0) & (since <= self.flight_seconds * trials.fps)
         flying &= ~(trials.touching & (since > 0)).cummax(dim=0).values
         flown = trials.object_pos_w - trials.object_pos_w.gather(0, at_release.view(1, -1, 1).expand(1, -1, 3))
         ahead = (flown[..., 0] > self.min_range) & (flown[..., 1].abs() < self.max_sideways) & flying
-        return happened & ahead.any(dim=0) & (still <= self.max_still_seconds) & trials.alive[-1]
+        return happened & ahead.any(dim=0) & in_time & trials.alive[-1]
 
 
 def longest_run(holds: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ class Method:
 
 
 _FULL = Method(
-    "the paper's method (STG, STF, ATS, history encoder), states of the policy's own, and detours",
+    "all four of the paper, and ours: episodes from states of the policy's own, and detours",
     stg=True,
     stf=True,
     ats=True,
@@ -50,10 +50,10 @@ METHODS: dict[str, Method] = {
     "sm+he": Method("… a pre-trained embedding of the past second", history="encoder"),
     "sm+stf": Method("… neighbourhood starts, each connected to its most similar frame", stf=True),
     "sm+stg": Method("… starts in states of other skills", stg=True),
-    "sm+stg+stf": Method("… both", stg=True, stf=True),
+    "sm+stg+stf": Method("… starts from other skills and from neighbourhoods", stg=True, stf=True),
     "sm+stg+stf+ats": Method("… and hard ones more often", stg=True, stf=True, ats=True),
+    "paper": replace(_FULL, summary="all four of the paper: sm+stg+stf+ats with the embedding of sm+he", own=False),
     "full": _FULL,
-    "paper": replace(_FULL, summary="… without the last two", own=False),
     "sm+own": Method("SkillMimic with states of the policy's own", own=True),
     "sm+t": Method("SkillMimic with the reference time as a condition", history="time"),
     "sm+hs": Method("SkillMimic with the whole past second stacked", history="stacked"),

@@ -84,13 +84,16 @@ def from_clips(
     near: dict[str, SuccessRule] = {
         skill: KeepRule(_ROOM + max(_farthest(clip) for clip in found if clip.skill == skill)) for skill in chosen
     }
+    given = dict(rules or {})
+    # a rule that judges from the beginning of its clip does so here too
+    early = {skill: latest for skill, latest in like.trials.start_before.items() if skill in given}
     return replace(
         like,
         name=name,
         summary=f"the clips of {folder}",
         character=character or like.character,
         clips=folder,
-        trials=TrialPlan(near | dict(rules or {}), like.trials.seconds, box=like.trials.box),
+        trials=TrialPlan(near | given, like.trials.seconds, early, like.trials.box),
         data="",
         stand_in="",
     )

@@ -48,9 +48,17 @@ class Comparison:
 
     def reward(self, current: Kinematics, reference: Kinematics, row: Tensor, away: Tensor) -> Tensor:
         """How well states imitate the reference in these rows; the body alone where objects are away.  [E]"""
+        if self._config.reward == "dm":
+            return deepmimic_reward(current, reference, self._config.deepmimic, self._layout, away)
+        return self._product(current, reference, row, away)
+
+    def earned(self, row: Tensor, away: Tensor) -> Tensor:
+        """SkillMimic's product, whatever the reward is: DeepMimic's sum is never nothing, so it cannot say who has lost
+        its demonstration.  [E]"""
+        return self._product(self.current(), self._motion.kinematics(row), row, away)
+
+    def _product(self, current: Kinematics, reference: Kinematics, row: Tensor, away: Tensor) -> Tensor:
         config = self._config
-        if config.reward == "dm":
-            return deepmimic_reward(current, reference, config.deepmimic, self._layout, away)
         tracking = tracking_exponent(current, reference, config.weights, self._layout, away)
         wanted = self._motion.contact_pairs[row]
         contacts = contact_graph_error(self._engine.state.contact_pairs, wanted, config.contact_weights)

@@ -167,12 +167,12 @@ class ImitationEnv:
         )
         return torch.where(scored, self._comparison.reward(current, reference, row, self.away), 0.0), scored, failure
 
-    def _lost(self, reward: Tensor, scored: Tensor) -> Tensor:
+    def _lost(self, earned: Tensor, scored: Tensor) -> Tensor:
         """Which environments have followed nothing for too long.  [E] bool"""
         rule = self.config.termination
         if rule.lost_after is None:
             return torch.zeros_like(scored)
-        count = torch.where(reward < rule.lost_reward, self._silent + 1, 0)
+        count = torch.where(earned < rule.lost_reward, self._silent + 1, 0)
         self._silent.copy_(torch.where(scored, count, self._silent))  # masked steps say nothing
         return self._silent >= rule.lost_after + self.masked
 
@@ -207,7 +207,11 @@ class ImitationEnv:
     def _judge_now(self) -> _Outcome:
         """What the step was worth, and what it ended."""
         reward, scored, failure = self.score()
-        lost = self._lost(reward, scored) & ~failure
+        earned = reward
+        if self.config.reward == "dm":
+            row = self.motion.row(self.clip, self.now())
+            earned = torch.where(scored, self._comparison.earned(row, self.away), 0.0)
+        lost = self._lost(earned, scored) & ~failure
         terminated = failure | lost
         truncated = (self.progress >= self._limit) & ~terminated
         self._return += reward
@@ -215,7 +219,7 @@ class ImitationEnv:
         self.statistics.count(self.skill, reward, compared, terminated, terminated | truncated)
         if self.config.carries:
             able = truncated | (lost & ~self.away & self._has_objects)
-            earning = ~scored | (reward >= self.config.termination.lost_reward)
+            earning = ~scored | (earned >= self.config.termination.lost_reward)
             self._carried.copy_(able & self._carries(earning & ~lost & ~self.away))
             truncated = truncated & ~self._carried  # to the learner nothing has ended
         if self.config.masked == "mean":
@@ -249,8 +253,7 @@ class ImitationEnv:
         self.anchor.drop_where(self._carried, row, self.engine.state.qpos)
         # Who has ended to the learner has lost its demonstration. If it earns something from where it stands, only its
         # place was lost; otherwise its objects were.
-        found = self._comparison.reward(self._comparison.current(), self.motion.kinematics(row), row, self.away)
-        lost = ended & (found < self.config.termination.lost_reward)
+        lost = ended & (self._comparison.earned(row, self.away) < self.config.termination.lost_reward)
         self._set_clocks(self._carried, clip, frame, torch.zeros_like(frame), self.away | lost, self._carried)
 
     def _set_clocks(

@@ -121,7 +121,8 @@ def _end_if_spoilt(names: list[str], run: Path, counters: Counters) -> None:
     way_out = "there is no checkpoint yet: begin again with a smaller ppo.learning_rate"
     if has_checkpoint(run):
         good, config = latest_checkpoint(run), run / "config.json"
-        way_out = f"the last good checkpoint is {good}: lower ppo.learning_rate in {config}, then --resume {run}"
+        rates = "the step sizes of ppo (learning_rate, max_learning_rate, critic_learning_rate; also in stages)"
+        way_out = f"the last good checkpoint is {good}: lower {rates} in {config}, then --resume {run}"
     raise TrainingError(f"{run}: not finite after {counters.samples:,} samples: {', '.join(names)}; {way_out}")
 
 

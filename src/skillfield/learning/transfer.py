@@ -24,7 +24,8 @@ __all__ = ["begin_with", "with_skills"]
 def begin_with(checkpoint: Path, ppo: PPO) -> tuple[str, ...]:
     """Give a new learner the networks of a checkpoint, and say which skills these have learned.
 
-    Its optimisers and its record of hard starts are its own. An adaptive step size begins where that one's was.
+    Its optimisers and its record of hard starts are its own. An adaptive step size begins at the same share of the
+    configured one; a lesson's does not adapt, and what follows it begins anew.
     """
     model, state = load_model(checkpoint)
     weights, known, wanted = model.state_dict(), _skills(state), ppo.env.motion.skills
@@ -39,7 +40,7 @@ def begin_with(checkpoint: Path, ppo: PPO) -> tuple[str, ...]:
     except CheckpointError as problem:
         was = f"task '{state.identity.get('task')}', method '{state.identity.get('method')}'"
         raise CheckpointError(f"{problem} (that policy: {was})") from None
-    if ppo.config.target_kl is not None:
+    if ppo.config.target_kl is not None and not ppo.config.guided:
         ppo.kl_factor = min(state.kl_factor, ppo.max_factor)
     return known
 

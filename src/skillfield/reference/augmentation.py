@@ -123,6 +123,7 @@ class AugmentedSampler(StartSampler):
         row = motion.row(clip, frame)
         qpos, qvel, past_row = motion.qpos[row], motion.qvel[row], row.clone()
         exponent = torch.zeros(count, device=motion.device)  # -ln β of the connection
+        external = torch.zeros_like(row, dtype=torch.bool)
 
         if self.graph is not None:
             external = self._chance(count, config.p_external)
@@ -144,8 +145,10 @@ class AugmentedSampler(StartSampler):
                     kept = near_exponent < config.limit
                     chosen, near_qpos, near_qvel = chosen[kept], near_qpos[kept], near_qvel[kept]
                     frame[chosen], exponent[chosen] = near_frame[kept], near_exponent[kept]
-                    # its past is that of the frame it follows, so that memory and reference clock agree
-                    past_row[chosen] = motion.origin[motion.row(clip[chosen], frame[chosen])]
+                    # its past is that of the frame it follows, so that memory and reference clock agree, but that of
+                    # a state of another skill remains that skill's, as in every transition that is tested
+                    followed = motion.origin[motion.row(clip[chosen], frame[chosen])]
+                    past_row[chosen] = torch.where(external[chosen], past_row[chosen], followed)
                 qpos[chosen], qvel[chosen] = near_qpos, near_qvel
 
         masked = masked_states(exponent, config.max_masked)

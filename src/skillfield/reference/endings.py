@@ -15,11 +15,11 @@ from skillfield.reference.states import StateKinematics
 
 __all__ = ["return_exponent", "returns"]
 
-_APART = 10  # frames: a state is always like the ones just before it
+_APART = 30  # frames, or half of a short clip: a state is always like the ones just before it, a slow one for longer
 _VELOCITY = 0.1  # the least weight of velocities: a ball that falls has not returned to where it rose
 _ALIKE = LOG_10
 """-ln β under which the last state counts as seen before: β > 0.1, which one masked state would bridge. The starter's
-clips have 0.04 to 0.07 and the toss 3.4; BallPlay-M's dribbles 0.9 to 1.6, the layup 1.2, the shot 2.9."""
+clips have 0.04 to 0.11 and the toss 9.3; BallPlay-M's dribbles 0.9 to 2.3, the shot 2.9, the layup 4.2."""
 
 
 @torch.no_grad()
@@ -32,7 +32,7 @@ def return_exponent(motion: ReferenceMotion, states: StateKinematics, weights: T
     last = motion.start + motion.length - 1
     exponent = similarity_exponent(features.rows(last), features)  # [C, N]
     same_skill = motion.skill.unsqueeze(1) == motion.skill[clip]
-    near_an_end = row > last[clip] - _APART
+    near_an_end = row > (last - (motion.length // 2).clamp_max(_APART))[clip]
     shown = motion.valid & motion.demonstrated
     return exponent.masked_fill(~same_skill | near_an_end | ~shown, torch.inf).amin(dim=1)
 

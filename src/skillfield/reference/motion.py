@@ -14,13 +14,13 @@ from torch import Tensor
 
 from skillfield.characters import Character
 from skillfield.characters.kinematics import ForwardKinematics
-from skillfield.characters.layout import Layout
 from skillfield.characters.physics import POLICY_HZ
 from skillfield.clips import CONTACT_PAIRS, Clip
 from skillfield.clips.checking import label_findings, quaternion_findings
 from skillfield.errors import ClipError, unknown_name
 from skillfield.reference.interpolation import fill_gaps, resample, trimmed
 from skillfield.reference.kinematics import Kinematics
+from skillfield.reference.velocities import differences, velocities
 from skillfield.rotations import quat_rotate, rotvec_between
 
 __all__ = ["Detour", "ReferenceMotion", "Tail", "clip_positions"]
@@ -30,9 +30,6 @@ _COLUMNS = (*_POSES, "contacts")
 
 _MAX_ROOT_ERROR = 0.05
 """A clip whose root the character cannot reach to within this (metres, radians) belongs to another character."""
-
-_FREE = 0.5
-"""An object whose vertical velocity changes by less than this from frame to frame is touched by nothing hard (m/s)."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +84,7 @@ class ReferenceMotion:
             _check_values(clip)
         layout = character.layout()
         balls = layout.ball_columns
+        recorded_fps = [clip.fps for clip in clips]
         clips = [resample(_columns_of(clip, character), POLICY_HZ, balls) for clip in clips]
         for clip in clips:
             if (present := int(clip.valid.sum())) < 2:
@@ -95,10 +93,14 @@ class ReferenceMotion:
                 )
                 raise ClipError(f"clip '{clip.name}': {found}; a trajectory needs at least 2")
         clips = [fill_gaps(trimmed(clip), balls) for clip in clips]
+        seen = [torch.from_numpy(clip.valid) for clip in clips]
         self.names = tuple(clip.name for clip in clips)
         self.skills = tuple(skills)
         qpos = [clip_positions(clip, character) for clip in clips]
-        qvel = [_velocities(layout, q).clamp(-max_velocity, max_velocity) for q in qpos]
+        qvel = [
+            velocities(layout, q, valid, fps).clamp(-max_velocity, max_velocity)
+            for q, valid, fps in zip(qpos, seen, recorded_fps, strict=True)
+        ]
         poses = [_body_poses(character, q) for q in qpos]
 
         def rows(parts: Sequence[Tensor]) -> Tensor:
@@ -108,7 +110,7 @@ class ReferenceMotion:
         self.device = torch.device(device)
         self.qpos, self.qvel = rows(qpos), rows(qvel)  # [N, Q], [N, D]
         self.contact_pairs = rows([_contacts(clip) for clip in clips])  # [N, K]
-        self.valid = torch.cat([torch.from_numpy(clip.valid) for clip in clips]).to(device)  # [N]
+        self.valid = torch.cat(seen).to(device)  # [N]
         self.demonstrated = torch.ones_like(self.valid)  # [N] False on frames that follow a clip or are a detour's
         self.origin = torch.arange(len(self.valid), device=device)  # [N] the demonstrated frame that each is or repeats
         self.entry = torch.zeros_like(self.valid)  # [N] frames of a detour, where a state of another skill may begin
@@ -120,7 +122,7 @@ class ReferenceMotion:
         things = slice(len(character.body_ids), None)
         kinematics = Kinematics(
             key_pos_w=rows([pos[:, key] for pos, _ in poses]),
-            key_vel_w=rows([_forward_fill(pos[:, key].diff(dim=0) * POLICY_HZ) for pos, _ in poses]),
+            key_vel_w=rows([differences(pos[:, key].diff(dim=0), v) for (pos, _), v in zip(poses, seen, strict=True)]),
             qpos=self.qpos,
             joint_vel=self.qvel[:, layout.joint_dofs.to(device)],
             object_pos_w=rows([pos[:, things] for pos, _ in poses]),
@@ -302,30 +304,6 @@ def _check_root(clip: Clip, character: Character, qpos: Tensor) -> None:
             f"clip '{clip.name}': character '{character.name}' cannot take the root pose of frame {frame}: "
             f"off by {float(far[frame]):.3f} m and {float(turned[frame]):.3f} rad"
         )
-
-
-def _velocities(layout: Layout, qpos: Tensor) -> Tensor:
-    """Backward differences: a frame's velocity is the one that led to it, and the first frame takes the second's.
-
-    An object that bounces between two frames, as a captured ball does, has in the later one the velocity that leads on
-    from there: the difference across a bounce is something between falling and rising, and a ball that starts with it
-    lies dead. A bounce that takes several frames, as a soft ball's does, is seen from frame to frame and stays.
-    [T, Q] → [T, D]
-    """
-    velocity = _forward_fill(layout.difference(qpos[:-1], qpos[1:]) * POLICY_HZ)
-    places, turns = (layout.fields[name].unflatten(0, (-1, 3)) for name in ("object_pos", "object_rot"))
-    for dofs in torch.cat((places, turns), dim=1):  # of one object
-        rise = velocity[:, dofs[2]]
-        falls, mixed, rises = rise[1:-3], rise[2:-2], rise[3:-1]
-        free = rise.diff().abs() < _FREE
-        hard = free[:-3] & (falls < -_FREE) & (falls + _FREE < mixed) & (mixed < rises) & (rises > 0) & free[3:]
-        bounces = 2 + torch.nonzero(hard)
-        velocity[bounces, dofs] = velocity[bounces + 1, dofs]
-    return velocity
-
-
-def _forward_fill(differences: Tensor) -> Tensor:
-    return torch.cat((differences[:1], differences))
 
 
 def _body_poses(character: Character, qpos: Tensor) -> tuple[Tensor, Tensor]:

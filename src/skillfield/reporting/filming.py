@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 from skillfield.reporting.scene import SceneRenderer
 from skillfield.reporting.takes import VIDEO_FPS, Take
 
-__all__ = ["TRAIL_SECONDS", "Picture", "draw_strip", "draw_takes", "panel_grid", "panel_size"]
+__all__ = ["TRAIL_SECONDS", "Picture", "draw_strips", "draw_takes", "panel_grid", "panel_size"]
 
 TRAIL_SECONDS = 1.2
 """How long the trail of an object stays."""
@@ -60,19 +60,25 @@ def draw_takes(
         yield _mosaic(panels)
 
 
-def draw_strip(
-    take: Take, renderer: SceneRenderer, count: int, *, trail: bool = False
-) -> tuple[list[Picture], list[str]]:
-    """So many pictures spread evenly over a take, and a caption for each: time, and skill if there are several."""
-    chosen = np.unique(np.linspace(0, len(take) - 1, count).round().astype(int)).tolist()
-    renderer.hold_view(take.qpos)
-    pictures, captions = [], []
-    for frame in chosen:
-        tail = take.trail(frame, TRAIL_SECONDS) if trail else None
-        pictures.append(renderer.frame(take.qpos[frame], take.ghosts[frame], trail=tail))
-        skill = take.skills[frame].replace("_", " ") if len(set(take.skills)) > 1 else ""
-        captions.append(f"{frame / VIDEO_FPS:.1f} s\n{skill}")
-    return pictures, captions
+def draw_strips(
+    takes: Sequence[Take], renderer: SceneRenderer, count: int, *, trail: bool = False
+) -> list[tuple[list[Picture], list[str]]]:
+    """So many pictures spread evenly over each take, all from one distance so that sizes can be compared.
+
+    With a caption for each picture: time, and skill if there are several.
+    """
+    chosen = [np.unique(np.linspace(0, len(take) - 1, count).round().astype(int)).tolist() for take in takes]
+    renderer.hold_view(np.concatenate([take.qpos[frames] for take, frames in zip(takes, chosen, strict=True)]))
+    strips = []
+    for take, frames in zip(takes, chosen, strict=True):
+        pictures, captions = [], []
+        for frame in frames:
+            tail = take.trail(frame, TRAIL_SECONDS) if trail else None
+            pictures.append(renderer.frame(take.qpos[frame], take.ghosts[frame], trail=tail))
+            skill = take.skills[frame].replace("_", " ") if len(set(take.skills)) > 1 else ""
+            captions.append(f"{frame / VIDEO_FPS:.1f} s\n{skill}")
+        strips.append((pictures, captions))
+    return strips
 
 
 def _mosaic(panels: Sequence[Picture]) -> Picture:

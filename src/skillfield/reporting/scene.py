@@ -26,7 +26,7 @@ _GHOST_SIZE = 0.97  # a ghost in the same place hides inside, instead of flicker
 _TRAIL_RGB = (0.95, 0.30, 0.05)
 _TRAIL_RADIUS, _TRAIL_ALPHA = 0.011, 0.75  # metres and opacity at its fresh end
 
-_LEASH, _LOST = 4.0, 8.0  # metres from the character: an object is held back in the picture, and given up
+_LEASH, _LOST = 2.0, 5.0  # metres from the character: an object is held back in the picture, and given up
 
 
 class SceneRenderer:
