@@ -1,18 +1,24 @@
 """Commands: every mistake is one line, exit code 2, and leaves nothing behind; the story works end to end."""
 
+import errno
 import json
+import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import warnings
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from skillfield.cli.main import COMMANDS, main
 from skillfield.cli.tasks import Tasks
-from skillfield.errors import SkillfieldNote
+from skillfield.errors import ConfigError, SkillfieldNote
+from skillfield.files import claimed
 
 TINY = ["--num-envs", "32", "--ppo.horizon", "4", "--ppo.minibatch", "64", "--ppo.hidden", "16"]
 
@@ -98,6 +104,57 @@ def test_a_run_is_not_overwritten(run: Path, capsys: pytest.CaptureFixture[str])
     """A second run into the same folder is refused."""
     assert main(["train", "starter", "--method", "sm", "--samples", "512", "--out", str(run), *TINY]) == 2
     assert "already holds a run" in capsys.readouterr().err
+
+
+def test_a_run_that_came_to_no_checkpoint_gives_way(run: Path, tmp_path: Path) -> None:
+    """There is nothing to go on with, and nothing to lose; a config.json of somebody else's is left alone."""
+    folder = tmp_path / "my run"
+    folder.mkdir()
+    shutil.copy(run / "config.json", folder)
+    (folder / "metrics.jsonl").write_text((run / "metrics.jsonl").read_text() * 2)
+    train_tiny(folder)
+    assert (folder / "checkpoints" / "latest").is_file()
+    assert len((folder / "metrics.jsonl").read_text().splitlines()) < 2 * len(
+        (run / "metrics.jsonl").read_text().splitlines()
+    )
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.json").write_text('{"theme": "dark"}')
+    assert main(["train", "starter", "--method", "sm", "--samples", "512", "--out", str(other), *TINY]) == 2
+    assert json.loads((other / "config.json").read_text()) == {"theme": "dark"}
+
+
+def test_nobody_makes_room_in_a_folder_where_another_is_at_work(run: Path, tmp_path: Path) -> None:
+    """A run that has no checkpoint yet may be one that is training."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    shutil.copy(run / "config.json", folder)
+    with claimed(folder, ConfigError):
+        assert main(["train", "starter", "--method", "sm", "--samples", "512", "--out", str(folder), *TINY]) == 2
+    assert (folder / "config.json").exists()
+
+
+def test_what_is_to_be_typed_next_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder with a space in its name is one word."""
+    folder = tmp_path / "my run"
+    assert main(["train", "starter", "--method", "sm", "--samples", "512", "--out", str(folder), *TINY]) == 0
+    command = capsys.readouterr().out.splitlines()[-1].removeprefix("next: skillfield ")
+    assert shlex.split(command) == ["evaluate", str(folder)]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A full disk, before anything is trained."""
+
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "run" / "config.json"))
+
+    monkeypatch.setattr("skillfield.files.os.replace", full)
+    arguments = ["train", "starter", "--method", "sm", "--samples", "512", "--out", str(tmp_path / "run"), *TINY]
+    assert main(arguments) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error == f"error: {tmp_path / 'run' / 'config.json'}: cannot be written: No space left on device"
 
 
 def test_a_run_can_be_resumed_with_a_larger_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

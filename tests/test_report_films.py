@@ -69,6 +69,16 @@ def test_a_transition_without_a_film_says_how_to_get_one(tmp_path: Path, monkeyp
     assert Page(report(run, videos=False)).links == []
 
 
+def test_nothing_is_filmed_that_the_page_cannot_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transitions belong to a matrix, and a run that was not evaluated has none."""
+    run = make_run(tmp_path / "a")
+    (run / "evaluation.json").unlink()
+    made = pretend_to_film(monkeypatch)
+    page = Page(report(run, videos=True, transitions=("all",)))
+    assert [path.name for path in made] == ["hold.mp4", "toss.mp4"]
+    assert len(page.resources) == 2
+
+
 @pytest.mark.parametrize(
     ("choice", "message"),
     [

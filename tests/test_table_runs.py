@@ -243,6 +243,15 @@ def test_figures_of_other_trials_are_refused(
     refused(tmp_path, words, rows=("full",))
 
 
+def test_figures_from_other_clips_are_refused(tmp_path: Path, refused: Callable[..., None]) -> None:
+    """They replaced the run's own when it was tested from elsewhere; its own clips in other words are its own."""
+    folder = finished(tmp_path, clips="/noisy")
+    refused(tmp_path, "sm-0: was measured with the clips of /noisy instead of its own; choose another --out, or delete")
+    write_json(folder / "evaluation.json", measured(clips=str(starter().clips)).to_dict())
+    assert table(tmp_path) == 0
+    assert counts(tmp_path)["sm"] == 1
+
+
 def other_settings() -> list[Any]:
     """Each with the name of the setting and both values."""
     config = preset("starter")

@@ -1,6 +1,7 @@
 """What a user calls: train, evaluate, load a policy. The command line is a thin layer over this."""
 
 import gc
+import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from skillfield.errors import ConfigError, SkillfieldNote
+from skillfield.errors import ConfigError, SkillfieldError, SkillfieldNote
 from skillfield.evaluation import Evaluation, KeepRule, evaluate_policy
 from skillfield.experiments.loading import load_networks, load_run, origin_of
 from skillfield.experiments.recordings import kept_folder
@@ -30,9 +31,9 @@ from skillfield.experiments.shipped import is_shipped, resumable, run_folder
 from skillfield.experiments.stages import describe, stage_at
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task as find_task
-from skillfield.files import atomic_file, claimed, write_json
+from skillfield.files import atomic_file, claimed, typed, write_errors, write_json
 from skillfield.imitation import ImitationEnv
-from skillfield.learning.checkpoint import Counters, latest_checkpoint, saved_counters
+from skillfield.learning.checkpoint import Counters, has_checkpoint, latest_checkpoint, saved_counters
 from skillfield.learning.checkpoint import resume as resume_learner
 from skillfield.learning.history_encoder import HistoryEncoder
 from skillfield.learning.networks import ActorCritic
@@ -40,7 +41,7 @@ from skillfield.learning.ppo import PPO
 from skillfield.learning.training import Budget, TrainingStatus, train_loop
 from skillfield.learning.transfer import begin_with
 from skillfield.reference import Augmentation, AugmentedSampler
-from skillfield.reporting.logs import MetricsLog
+from skillfield.reporting.logs import METRICS_FILE, MetricsLog
 from skillfield.reporting.progress import Progress, ProgressState
 from skillfield.simulation import choose_device, memory_errors
 
@@ -131,7 +132,7 @@ def train_run(
 
 def _train_claimed(config: RunConfig, run: Path, chosen: Task, resumed: bool, progress: bool) -> bool:
     if not resumed and (run / "config.json").exists():
-        raise ConfigError(f"{run} already holds a run; continue it with --resume {run}, or choose another --out")
+        _make_room(run)
     torch.set_num_threads(1)  # physics uses the cores; torch's own pool would fight it for them, here and in trials
     identity = config.identity(chosen.skills)
     counters = saved_counters(latest_checkpoint(run)) if resumed else Counters()
@@ -150,14 +151,16 @@ def _train_claimed(config: RunConfig, run: Path, chosen: Task, resumed: bool, pr
         return ppo
 
     ppo = learner(resumed)
-    save_config(config, run)
+    with write_errors(ConfigError):
+        save_config(config, run)
     title = f"{config.task} · {config.method} · seed {config.seed}"
     display = Progress(title, list(chosen.skills)) if progress else nullcontext()
     with MetricsLog(run) as log, display as shown:
         if resumed:
             log.rewind(counters.samples)
         while True:
-            _save_reference(ppo.env, run)
+            with write_errors(SkillfieldError):
+                _save_reference(ppo.env, run)
             begun, until = stage_at(config.stages, counters.samples)
             report = _reporter(log, shown, describe(begun, config.stages))
             finished = train_loop(ppo, run, config.budget, identity, counters, report, until)
@@ -166,6 +169,17 @@ def _train_claimed(config: RunConfig, run: Path, chosen: Task, resumed: bool, pr
             del ppo
             gc.collect()  # worlds fill a GPU: let go of these before there are others
             ppo = learner(begun=True)
+
+
+def _make_room(run: Path) -> None:
+    """Forget a run that ended before its first checkpoint; any other is an error. To be called with the lock held."""
+    load_config(run)  # an error if the file is not ours
+    if has_checkpoint(run):
+        again = f"continue it with --resume {typed(run)}"
+        raise ConfigError(f"{run} already holds a run; {again}, or choose another --out")
+    for name in ("config.json", METRICS_FILE):
+        (run / name).unlink(missing_ok=True)
+    shutil.rmtree(run / "checkpoints", ignore_errors=True)
 
 
 @memory_errors()

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,7 +16,16 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["atomic_directory", "atomic_file", "claimed", "json_text", "read_json", "write_errors", "write_json"]
+__all__ = [
+    "atomic_directory",
+    "atomic_file",
+    "claimed",
+    "json_text",
+    "read_json",
+    "typed",
+    "write_errors",
+    "write_json",
+]
 
 
 @contextmanager
@@ -99,6 +109,11 @@ def _locked(folder: Path, error: Callable[[str], Exception]) -> int | None:
             raise error(f"{folder}: another process is at work in this folder") from None
         return None
     return handle
+
+
+def typed(path: Path | str) -> str:
+    """A path as it is to be typed in a shell."""
+    return shlex.quote(str(path))
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -12,6 +12,7 @@ from skillfield.errors import RenderError
 from skillfield.evaluation import Evaluation
 from skillfield.experiments.run import preset
 from skillfield.experiments.starter.baseline import Baseline, load_baseline
+from skillfield.files import typed
 from skillfield.reporting.console import table_console
 from skillfield.reporting.tables import MetricTable
 
@@ -67,7 +68,7 @@ class Demo:
             console.print(f"video    {video}")
         console.print(f"{time.perf_counter() - began:.0f} s in all. Next, in the browser:")
         for what in (folder, "ballplay"):  # what was just trained, and the humanoid that comes with the package
-            console.print(f"  skillfield play {what} --open   (in a clone: make play ARGS='{what} --open')")
+            console.print(f"  skillfield play {typed(what)} --open   (in a clone: make play ARGS='{what} --open')")
         return 0
 
 

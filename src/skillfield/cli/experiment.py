@@ -1,7 +1,6 @@
 """`skillfield experiment`: a table of the paper, run row by row and seed by seed."""
 
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +25,6 @@ from skillfield.experiments.tasks import task as find_task
 from skillfield.learning.checkpoint import has_checkpoint
 from skillfield.learning.training import Budget
 from skillfield.reporting.filmstrip import write_picture
-from skillfield.reporting.logs import METRICS_FILE
 from skillfield.reporting.matrix import transition_matrix
 from skillfield.simulation import choose_device
 
@@ -175,7 +173,7 @@ class RunExperiment:
         found = load_config(folder)
         check_settings(folder, found, wanted, task, noisy=row.noise_mm > 0)
         asked = Asked(task, self._samples(task), self.trials, self.transition_trials or self.trials)
-        return figures_of(folder, found, asked)
+        return figures_of(folder, found, asked, noisy=row.noise_mm > 0)
 
     def _collect(self, chosen: Experiment, task: Task, out: Path) -> Results:
         """Figures of all finished runs of the table, those of earlier commands too."""
@@ -205,7 +203,6 @@ class RunExperiment:
             return True
         if has_checkpoint(folder):
             return train_run(replace(load_config(folder), **changes), folder, resumed=True)
-        _clear(folder)
         return train_run(replace(preset(task, method), seed=seed, **changes), folder)
 
 
@@ -231,10 +228,3 @@ def _same_until(samples: int, one: RunConfig, other: RunConfig) -> bool:
     """Whether two runs have the same settings in every stage that begins before there are so many samples."""
     begins = {0, *(stage.after for config in (one, other) for stage in config.stages if stage.after < samples)}
     return all(one.at(after) == other.at(after) for after in begins)
-
-
-def _clear(folder: Path) -> None:
-    """Forget a run that was killed before its first checkpoint."""
-    for name in ("config.json", METRICS_FILE):
-        (folder / name).unlink(missing_ok=True)
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)

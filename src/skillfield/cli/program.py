@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from skillfield.errors import SkillfieldError
+from skillfield.files import typed
 
 if TYPE_CHECKING:
     from skillfield.experiments.task import Task
@@ -39,7 +40,7 @@ def program() -> str:
     if not _scripts:
         return "skillfield"
     script, here = _scripts[0], Path.cwd()
-    return f"python {script.relative_to(here) if script.is_relative_to(here) else script}"
+    return f"python {typed(script.relative_to(here) if script.is_relative_to(here) else script)}"
 
 
 def this_command(*arguments: str) -> list[str]:

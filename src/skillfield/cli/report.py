@@ -125,6 +125,7 @@ def _film_missing(
     """Film what has no film yet, one run per method; what is not possible is said here, and in the lines that are
     returned for the page."""
     notes: list[str] = []
+    shown = {record.task for record in records if record.evaluation and record.evaluation.transition_rate}
 
     def note(text: str) -> None:
         notes.append(text)
@@ -135,7 +136,10 @@ def _film_missing(
             run = filmed_run(group)
             try:
                 performers = None
-                for size, films in ((_FILM_SIZE, _skill_films(run)), (_TRANSITION_SIZE, _pair_films(run, wanted))):
+                for size, films in (
+                    (_FILM_SIZE, _skill_films(run)),
+                    (_TRANSITION_SIZE, _pair_films(run, wanted if task in shown else ())),
+                ):
                     if films:
                         performers = performers or load_performers([run.folder], data)
                         for path in film(performers, films, size, compact=True):

@@ -16,6 +16,7 @@ from skillfield.experiments.recordings import clip_folder
 from skillfield.experiments.run import RunConfig
 from skillfield.experiments.tables import Row
 from skillfield.experiments.task import Task
+from skillfield.files import typed
 from skillfield.learning.checkpoint import has_checkpoint, latest_checkpoint, saved_counters
 from skillfield.reporting.runs import EVALUATION_FILE, read_evaluation
 
@@ -73,10 +74,10 @@ def check_settings(folder: Path, found: RunConfig, wanted: RunConfig, task: Task
         )
 
 
-def figures_of(folder: Path, config: RunConfig, asked: Asked) -> Evaluation | None:
+def figures_of(folder: Path, config: RunConfig, asked: Asked, noisy: bool = False) -> Evaluation | None:
     """What was measured of a run that is trained and tested; None if something is left to do.
 
-    A run that has more samples, or was measured in another way, is an error.
+    A run that has more samples, or was measured in another way, is an error. noisy: as for `check_settings`.
     """
     samples = trained_samples(folder)
     if samples >= asked.samples + _samples_per_update(config):
@@ -89,18 +90,19 @@ def figures_of(folder: Path, config: RunConfig, asked: Asked) -> Evaluation | No
         return None
     result = read_evaluation(path)
     if result.samples is None or result.device is None:
-        again = f"{program()} evaluate {folder} --trials {asked.trials}"
+        again = f"{program()} evaluate {typed(folder)} --trials {asked.trials}"
         if asked.transition_trials != asked.trials:
             again += f" --transition-trials {asked.transition_trials}"
         raise ConfigError(f"{path}: does not say which checkpoint was measured, and where; measure again: {again}")
     if result.samples != samples:  # the training has gone on since
         return None
-    _check_measured(folder, result, asked)
+    elsewhere = result.clips is not None and not _same_clips(result.clips, config.data, asked.task, noisy)
+    _check_measured(folder, result, asked, elsewhere)
     return result
 
 
-def _check_measured(folder: Path, result: Evaluation, asked: Asked) -> None:
-    """Refuse figures of other trials than those that are asked for."""
+def _check_measured(folder: Path, result: Evaluation, asked: Asked, elsewhere: bool) -> None:
+    """Refuse figures of other trials than those that are asked for. elsewhere: not from the clips of the training."""
     counts = {
         "trials": (result.trials, asked.trials),
         "transition trials": (result.transition_trials, asked.transition_trials),
@@ -110,6 +112,8 @@ def _check_measured(folder: Path, result: Evaluation, asked: Asked) -> None:
     others = [f"{had:,} instead of {wanted:,} {name}" for name, (had, wanted) in counts.items() if had != wanted]
     if set(result.success_rate) != set(asked.task.skills):
         others.append(f"{sorted(result.success_rate)} instead of {sorted(asked.task.skills)}")
+    if elsewhere:
+        others.append(f"the clips of {result.clips} instead of its own")
     if others:
         raise ConfigError(
             f"{folder}: was measured with {', '.join(others)}; "

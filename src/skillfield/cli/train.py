@@ -17,6 +17,7 @@ from skillfield.experiments.run import RunConfig, load_config, preset
 from skillfield.experiments.shipped import resumable
 from skillfield.experiments.stages import Stage, paced, without
 from skillfield.experiments.tasks import TASKS
+from skillfield.files import typed
 from skillfield.imitation import EnvConfig
 from skillfield.learning.history_encoder import EncoderConfig
 from skillfield.learning.ppo import PPOConfig
@@ -79,9 +80,9 @@ class Train:
         folder = self.resume or self.out or new_run_folder(config)
         finished = train_run(config, folder, resumed=self.resume is not None)
         if finished:
-            print(f"trained: {folder}\nnext: {program()} evaluate {folder}")
+            print(f"trained: {folder}\nnext: {program()} evaluate {typed(folder)}")
             return 0
-        print(f"interrupted; the checkpoint is safe. Go on with: {program()} train --resume {folder}")
+        print(f"interrupted; the checkpoint is safe. Go on with: {program()} train --resume {typed(folder)}")
         return 130
 
     def config(self) -> RunConfig:

@@ -12,7 +12,7 @@ import torch
 
 from skillfield.configuration import POSITIVE, check
 from skillfield.errors import TrainingError
-from skillfield.files import atomic_file
+from skillfield.files import atomic_file, typed, write_errors
 from skillfield.interruption import StopRequest
 from skillfield.learning.checkpoint import Counters, has_checkpoint, latest_checkpoint, save_checkpoint
 from skillfield.learning.ppo import PPO
@@ -122,7 +122,7 @@ def _end_if_spoilt(names: list[str], run: Path, counters: Counters) -> None:
     if has_checkpoint(run):
         good, config = latest_checkpoint(run), run / "config.json"
         rates = "the step sizes of ppo (learning_rate, max_learning_rate, critic_learning_rate; also in stages)"
-        way_out = f"the last good checkpoint is {good}: lower {rates} in {config}, then --resume {run}"
+        way_out = f"the last good checkpoint is {good}: lower {rates} in {config}, then --resume {typed(run)}"
     raise TrainingError(f"{run}: not finite after {counters.samples:,} samples: {', '.join(names)}; {way_out}")
 
 
@@ -141,6 +141,6 @@ def _dump_diverged(ppo: PPO, run: Path, counters: Counters, dumped: int) -> int:
     records = ppo.env.engine.take_diverged()[: _MAX_DUMPS - dumped]
     for record in records:
         path = run / "diverged" / f"update{counters.updates:08d}-env{record.env}.npz"
-        with atomic_file(path) as temporary:
+        with write_errors(TrainingError), atomic_file(path) as temporary:
             np.savez(temporary, qpos=record.qpos, qvel=record.qvel, targets=record.targets)
     return len(records)

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
 from skillfield.errors import SkillfieldError
-from skillfield.files import atomic_file
+from skillfield.files import atomic_file, write_errors
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -63,7 +63,7 @@ class MetricsLog:
         self._forget_from = samples + 1
         if self._path.exists():
             kept = [entry for entry in read_metrics(self._path) if entry["samples"] <= samples]
-            with atomic_file(self._path) as temporary:
+            with write_errors(SkillfieldError), atomic_file(self._path) as temporary:
                 temporary.write_text("".join(_line(entry) for entry in kept))
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 
 from skillfield.errors import SkillfieldError
 from skillfield.evaluation import Evaluation
-from skillfield.files import read_json
+from skillfield.files import read_json, typed
 from skillfield.learning.checkpoint import has_checkpoint
 from skillfield.reporting.logs import METRICS_FILE, read_metrics
 
@@ -148,7 +148,7 @@ def read_run(folder: Path, config: Mapping[str, Any]) -> RunRecord:
 def read_evaluation(path: Path) -> Evaluation:
     """The figures of an evaluation.json; a missing or damaged one raises."""
     values = read_json(path, SkillfieldError)
-    again = f"measure again: skillfield evaluate {path.parent}"
+    again = f"measure again: skillfield evaluate {typed(path.parent)}"
     try:
         result = Evaluation.from_dict(values)
         _check_numbers(result)
