@@ -207,11 +207,16 @@ SPRING = '<tendon><spatial stiffness="50"><site site="wall"/><site site="tip"/><
         {"option": 'viscosity="20"'},
         {"rest": SPRING},
         {"rest": '<actuator><position joint="pivot" kp="10" damping="5"/></actuator>'},
+        {
+            "option": 'integrator="implicitfast"',
+            "rest": '<actuator><position joint="pivot" kp="100" kv="10"/></actuator>',
+        },
     ],
     ids=lambda force: " ".join(force.values()) or "none",
 )
 def test_passive_forces_are_left_out_only_where_there_are_none(force: dict[str, str]) -> None:
-    """Springs, dampers, compensated gravity, air: a pendulum that has one of them swings as in MuJoCo."""
+    """Springs, dampers, compensated gravity, air, drives that brake implicitly: a pendulum with one of them swings as
+    in MuJoCo."""
     empty = dict.fromkeys(("option", "body", "joint", "rest"), "")
     model = mujoco.MjModel.from_xml_string(PENDULUM.format_map(empty | force))
     left_out = bool(for_warp(model).opt.disableflags & mujoco.mjtDisableBit.mjDSBL_DAMPER.value)
@@ -266,6 +271,19 @@ def test_sizes_come_from_the_model(hand_character: Character, walker: Character)
     assert sizes.constraints == 3 * (sizes.contacts or 0)
     assert Buffers(contacts=9, constraints=50, reset_worlds=3).resolved(walker.model, 4) == Buffers(9, 50, 3, 16)
     assert Buffers().resolved(hand_character.model, 8192).reset_worlds == 512
+
+
+def test_a_rest_pose_with_many_contacts_has_room() -> None:
+    """Boxes on a floor, four contacts each, and half as many again."""
+    boxes = "".join(
+        f'<body pos="{x} 0 .1"><freejoint/><geom type="box" size=".1 .1 .1001"/></body>' for x in range(12)
+    )
+    model = mujoco.MjModel.from_xml_string(
+        f'<mujoco><worldbody><geom type="plane" size="0 0 1"/>{boxes}</worldbody></mujoco>'
+    )
+    sizes = Buffers().resolved(model, 2)
+    assert sizes.contacts == 48 * 3 // 2
+    assert (sizes.constraints or 0) >= 48 * 4 * 3 // 2
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ __all__ = ["for_warp", "put_model"]
 
 _PLANE, _CAPSULE = mujoco.mjtGeom.mjGEOM_PLANE.value, mujoco.mjtGeom.mjGEOM_CAPSULE.value
 _PASSIVE = [f"{thing}{poly}" for thing in ("jnt_stiffness", "dof_damping", "actuator_damping") for poly in ("", "poly")]
+_EXPLICIT = (mujoco.mjtIntegrator.mjINT_EULER.value, mujoco.mjtIntegrator.mjINT_RK4.value)
 _UPRIGHT = wp.constant(1e-5)  # a capsule that stands straighter has no direction on the plane
 
 wp.set_module_options({"enable_backward": False})
@@ -55,7 +56,9 @@ def for_warp(model: mujoco.MjModel) -> mujoco.MjModel:
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_NATIVECCD.value
     # Contacts are read by kernels of our own.
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_SENSOR.value
-    if not _passive_forces(model):  # Warp would compute their zeros, gravity compensation above all
+    # Warp would compute their zeros, gravity compensation above all. (With an implicit integrator the flags would also
+    # leave out how drives that brake depend on velocity.)
+    if model.opt.integrator in _EXPLICIT and not _passive_forces(model):
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_SPRING.value | mujoco.mjtDisableBit.mjDSBL_DAMPER.value
     return model
 

@@ -49,23 +49,24 @@ class Buffers:
     """Steps remembered per world, for replaying a divergence."""
 
     def resolved(self, model: mujoco.MjModel, num_envs: int) -> "Buffers":
-        """The same with every size filled in and checked against the model's rest pose."""
-        contacts = min(_most_contacts(model), max(_PLENTY, _num_touching(model)))
+        """The same with every size filled in, with room to spare for the model's rest pose, and checked against it."""
+        rest = mujoco.MjData(model)
+        mujoco.mj_forward(model, rest)
+        contacts = max(min(_most_contacts(model), max(_PLENTY, _num_touching(model))), rest.ncon * 3 // 2)
         contacts = max(1, contacts) if self.contacts is None else self.contacts
         rows = _rows_per_contact(model)
         busiest = max(contacts, min(_most_contacts(model), contacts * 3 // 2))  # rows are not shared among the worlds
-        constraints = max(1, busiest * rows + _other_rows(model)) if self.constraints is None else self.constraints
+        constraints = max(1, busiest * rows + _other_rows(model), rest.nefc * 3 // 2)
+        constraints = constraints if self.constraints is None else self.constraints
         slots = max(256, num_envs // 16) if self.reset_worlds is None else self.reset_worlds
         for name, value in (("contacts", contacts), ("constraints", constraints), ("reset_worlds", slots)):
             if value < 1:
                 raise ConfigError(f"buffers: {name} is {value}; it must be at least 1")
         if self.past_steps < 1:
             raise ConfigError(f"buffers: past_steps is {self.past_steps}; it must be at least 1")
-        data = mujoco.MjData(model)
-        mujoco.mj_forward(model, data)
-        if data.ncon > contacts or data.nefc > constraints:
+        if rest.ncon > contacts or rest.nefc > constraints:
             raise ConfigError(
-                f"buffers: the rest pose has {data.ncon} contacts and {data.nefc} constraints; "
+                f"buffers: the rest pose has {rest.ncon} contacts and {rest.nefc} constraints; "
                 f"there is room for {contacts} and {constraints}"
             )
         return Buffers(contacts, constraints, min(slots, num_envs), self.past_steps)
