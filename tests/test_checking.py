@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
 import tyro
@@ -254,27 +255,99 @@ def test_what_the_policys_rate_leaves_is_counted(clip: Clip, character: Characte
         ReferenceMotion([bad], character, ["hold"])
 
 
-def test_a_part_of_an_object_is_checked_with_it() -> None:
-    """A labelled touch of a handle is none far away, and a handle in the floor is found."""
-    cup = Character.from_mjcf(CUP, root="fist", objects=("cup",), hands=("fist",))
+def scene(name: str, *bodies: str) -> str:
+    """MJCF of these bodies, at a time step that divides the policy's."""
+    step = '<option timestep="0.008333333333333333"/>'
+    return f'<mujoco model="{name}">{step}<worldbody>{"".join(bodies)}</worldbody></mujoco>'
+
+
+def resting(character: Character, *things: tuple[float, float, float], **columns: Any) -> Clip:
+    """A clip in which nothing moves: the root is one metre up, the objects are there, and nothing is labelled."""
     still = np.tile(np.array([1, 0, 0, 0], np.float32), (FRAMES, 1))
-    held = Clip(
-        name="sip",
-        skill="sip",
-        character="cup",
+    clip = Clip(
+        name="rest",
+        skill="rest",
+        character=character.name,
         fps=60.0,
         root_pos=np.tile(np.array([0, 0, 1], np.float32), (FRAMES, 1)),
         root_quat=still,
-        joint_pos=np.zeros((FRAMES, 0), np.float32),
-        object_pos=np.tile(np.array([0.28, 0, 1], np.float32), (FRAMES, 1, 1)),
-        object_quat=still[:, None],
-        contacts=np.ones((FRAMES, 1), np.float32),
-        joint_names=(),
-        object_names=("cup",),
+        joint_pos=np.zeros((FRAMES, len(character.joint_names)), np.float32),
+        object_pos=np.tile(np.array(things, np.float32).reshape(-1, 3), (FRAMES, 1, 1)),
+        object_quat=np.repeat(still[:, None], len(things), axis=1),
+        contacts=np.zeros((FRAMES, 1), np.float32),
+        joint_names=character.joint_names,
+        object_names=character.object_names,
     )
+    return altered(clip, **columns)
+
+
+def test_a_part_of_an_object_is_checked_with_it() -> None:
+    """A labelled touch of a handle is none far away, and a handle in the floor is found."""
+    cup = Character.from_mjcf(CUP, root="fist", objects=("cup",), hands=("fist",))
+    held = resting(cup, (0.28, 0, 1), contacts=np.ones((FRAMES, 1), np.float32))
     assert check_against_character(held, cup) == []
-    low = replace(held, object_pos=held.object_pos * np.array([1, 1, 0.01], np.float32), contacts=0 * held.contacts)
+    low = resting(cup, (0.28, 0, 0.01))
     assert "at 'handle'" in only(check_against_character(low, cup)).how_bad
+
+
+def test_objects_inside_one_another_are_found() -> None:
+    """Two balls of 10 cm may touch; with their centres 1 cm apart one is 19 cm inside the other."""
+    ball = '<body name="{}" pos="1 0 1"><freejoint/><geom size="0.1"/></body>'
+    fist = '<body name="fist"><freejoint/><geom size="0.05"/></body>'
+    xml = scene("balls", fist, ball.format("a"), ball.format("b"))
+    character = Character.from_mjcf(xml, root="fist", objects=("a", "b"))
+    assert check_against_character(resting(character, (1, 0, 1), (1.2, 0, 1)), character) == []
+    finding = only(check_against_character(resting(character, (1, 0, 1), (1.01, 0, 1)), character))
+    assert finding.what == "object 'a' is inside object 'b'"
+    assert finding.how_bad == f"19.0 cm deep at 'b', {FRAMES} of {FRAMES} frames"
+
+
+def test_shapes_that_touch_only_in_pairs_are_solid() -> None:
+    """What a `<contact><pair>` lets touch may sink and be labelled like anything else; the rest is for show."""
+    unmasked = CUP
+    for name, size in (("fist", "0.05"), ("cup", "0.01"), ("handle", "0.03")):
+        unmasked = unmasked.replace(f'size="{size}"', f'name="{name}" size="{size}" contype="0" conaffinity="0"')
+    pairs = '<contact><pair geom1="cup" geom2="fist"/><pair geom1="floor" geom2="cup"/></contact></mujoco>'
+    cup = Character.from_mjcf(unmasked.replace("</mujoco>", pairs), root="fist", objects=("cup",), hands=("fist",))
+    held = resting(cup, (0.07, 0, 1), contacts=np.ones((FRAMES, 1), np.float32))
+    assert check_against_character(held, cup) == []
+    assert "at 'cup'" in only(check_against_character(resting(cup, (1, 0, -0.02)), cup)).how_bad
+    bare = Character.from_mjcf(unmasked, root="fist", objects=("cup",), hands=("fist",))
+    assert check_against_character(resting(bare, (1, 0, -0.02)), bare) == []
+
+
+def leg(joints: str, **options: Any) -> Character:
+    """A hip with these joints in its leg."""
+    below = f'<body name="leg" pos="0 0 -0.1">{joints}<geom size="0.05"/></body>'
+    hip = f'<body name="hip"><freejoint/><geom size="0.05"/>{below}</body>'
+    return Character.build(mujoco.MjSpec.from_string(scene("leg", hip)), root="hip", **options)
+
+
+def test_three_hinges_are_no_ball_joint() -> None:
+    """Whatever they are called: a hinge that jumps across π flips, as it will in training; a ball joint does not."""
+    axes = {"x": "1 0 0", "y": "0 1 0", "z": "0 0 1"}
+    hinges = leg("".join(f'<joint name="hip_{axis}" axis="{way}"/>' for axis, way in axes.items()))
+    ball = leg('<joint name="hip" type="ball"/>')
+    without = leg("", fixed_columns=dict.fromkeys(ball.joint_names, 0.0))
+    angles = np.zeros((FRAMES, 3), np.float32)
+    angles[:12, 0], angles[12:, 0] = 3.1, -3.1
+    clip = resting(hinges, joint_pos=angles)
+    finding = only(check_against_character(clip, hinges))
+    assert (finding.where, finding.how_bad) == ("frame 12", "372.0 rad/s, 1 of 29 steps")
+    assert "'hip_x'" in finding.what
+    assert ReferenceMotion([clip], hinges, ["rest"], max_velocity=1e3).qvel.min() == pytest.approx(-372.0)
+    for other in (ball, without):
+        assert check_against_character(clip, other) == []
+    assert check_clip(clip) == []  # without a character the names are all there is
+
+
+def test_a_clip_may_be_turned_round(clip: Clip, character: Character) -> None:
+    """Columns that run backwards in memory are put straight, also those of one object; others are not copied."""
+    back = replace(clip, root_pos=clip.root_pos[::-1], object_pos=clip.object_pos[::-1], valid=clip.valid[::-1])
+    back = replace(back, object_quat=clip.object_quat.copy()[:, ::-1])
+    assert check_against_character(back, character) == []
+    np.testing.assert_array_equal(back.root_pos, clip.root_pos[::-1])
+    assert back.joint_pos is clip.joint_pos
 
 
 @pytest.mark.parametrize("length", [0, 3])

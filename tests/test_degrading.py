@@ -45,6 +45,12 @@ def test_the_asked_share_goes_missing_in_gaps_of_the_asked_length(make_clip: Mak
         assert np.isfinite(values[~gone]).all()
 
 
+@pytest.mark.parametrize(("gap", "gone"), [(7, 42), (11, 44), (13, 39), (70, 70)])
+def test_the_nearest_number_of_gaps_is_taken(make_clip: MakeClip, gap: int, gone: int) -> None:
+    """A fifth of 200 frames is 40: as many whole gaps as come closest to that, be they more frames or fewer."""
+    assert (~degrade(make_clip(200), Degradation(missing=0.2, gap=gap)).valid).sum() == gone
+
+
 def test_frames_with_a_low_object_can_be_masked(make_clip: MakeClip) -> None:
     """The release's rule: after the noise, a ball below its radius means a missing frame."""
     clip = make_clip(60)

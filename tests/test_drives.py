@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from skillfield.characters import Action, Character
+from skillfield.characters.actions import ActionMap
 from skillfield.characters.drives import DrivePositions
 from skillfield.errors import CharacterError
 
@@ -65,6 +66,34 @@ def test_no_relative_action_stays_whatever_the_gear(kind: str) -> None:
     qpos = torch.tensor([[0.7], [-1.1]])
     targets = character.action_map().targets(torch.zeros(2, 1), qpos)
     torch.testing.assert_close(targets, DrivePositions(character.model)(qpos))
+
+
+@pytest.mark.parametrize("kind", [*SEEKING, *OTHERS])
+@pytest.mark.parametrize("joint", ["slide", "hinge"])
+def test_a_drive_in_the_parent_frame_is_the_same_drive(kind: str, joint: str) -> None:
+    """On a slide or hinge `jointinparent` is held, remembers and takes relative actions as `joint` does."""
+    drive = (SEEKING | OTHERS)[kind]
+    xml = RAIL.format(drive=drive, ref=0.3).replace('"slide"', f'"{joint}"')
+    qpos = torch.tensor([[0.7], [-1.1]])
+    own, parents = (Character.from_mjcf(text).model for text in (xml, xml.replace("joint=", "jointinparent=")))
+    assert parents.actuator_trntype[0] == mujoco.mjtTrn.mjTRN_JOINTINPARENT
+    ours, theirs = DrivePositions(own), DrivePositions(parents)
+    torch.testing.assert_close(theirs(qpos), ours(qpos), rtol=0, atol=0)
+    torch.testing.assert_close(theirs.memory(qpos), ours.memory(qpos), rtol=0, atol=0)
+    if kind in SEEKING and kind != "integrator":
+        action = Action("d", ("d",), scale=0.1, relative=True)
+        said = torch.tensor([[0.0], [0.5]])
+        told = [ActionMap(model, (action,)).targets(said, qpos) for model in (own, parents)]
+        torch.testing.assert_close(told[1], told[0], rtol=0, atol=0)
+
+
+def test_a_drive_of_a_ball_joint_in_the_parent_frame_is_told_zero() -> None:
+    """It does not turn about the axis that one on `joint` turns about, and takes no relative action either."""
+    xml = RAIL.format(drive=SEEKING["position"], ref=0.0).replace('"slide" axis="1 0 0" ref="0.0"', '"ball"')
+    model = Character.from_mjcf(xml.replace("joint=", "jointinparent=")).model
+    assert not DrivePositions(model)(torch.tensor([[0.6, 0.8, 0.0, 0.0]])).any()
+    with pytest.raises(CharacterError, match="drives no slide or hinge"):
+        ActionMap(model, (Action("d", ("d",), scale=0.1, relative=True),))
 
 
 @pytest.mark.parametrize("kind", [*OTHERS, "integrator"])

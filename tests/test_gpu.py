@@ -275,9 +275,7 @@ def test_sizes_come_from_the_model(hand_character: Character, walker: Character)
 
 def test_a_rest_pose_with_many_contacts_has_room() -> None:
     """Boxes on a floor, four contacts each, and half as many again."""
-    boxes = "".join(
-        f'<body pos="{x} 0 .1"><freejoint/><geom type="box" size=".1 .1 .1001"/></body>' for x in range(12)
-    )
+    boxes = "".join(f'<body pos="{x} 0 .1"><freejoint/><geom type="box" size=".1 .1 .1001"/></body>' for x in range(12))
     model = mujoco.MjModel.from_xml_string(
         f'<mujoco><worldbody><geom type="plane" size="0 0 1"/>{boxes}</worldbody></mujoco>'
     )

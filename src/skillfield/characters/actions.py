@@ -9,7 +9,7 @@ import mujoco
 import torch
 from torch import Tensor
 
-from skillfield.characters.drives import holding_places, seeks_place
+from skillfield.characters.drives import driven_joints, holding_places, seeks_place
 from skillfield.errors import CharacterError, unknown_name
 
 __all__ = ["Action", "ActionMap", "default_actions"]
@@ -94,9 +94,8 @@ class ActionMap:
 
 def _qpos_address(model: mujoco.MjModel, actuator: int, action: Action) -> int:
     """Where the driven joint's position lies; only a relative action on a slide or hinge reads it."""
-    joint_id = int(model.actuator_trnid[actuator, 0])
-    driven = model.actuator_trntype[actuator] == mujoco.mjtTrn.mjTRN_JOINT.value
-    scalar = driven and model.jnt_type[joint_id] in (
+    joint_id = int(driven_joints(model)[actuator])
+    scalar = joint_id >= 0 and model.jnt_type[joint_id] in (
         mujoco.mjtJoint.mjJNT_SLIDE.value,
         mujoco.mjtJoint.mjJNT_HINGE.value,
     )

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from skillfield.rotations import rotvec_from_quat
 
-__all__ = ["DrivePositions", "holding_places", "seeks_place"]
+__all__ = ["DrivePositions", "driven_joints", "holding_places", "seeks_place"]
 
 _BALL = mujoco.mjtJoint.mjJNT_BALL.value
 _SCALAR = (mujoco.mjtJoint.mjJNT_SLIDE.value, mujoco.mjtJoint.mjJNT_HINGE.value)
+_ON_JOINT, _IN_PARENT = mujoco.mjtTrn.mjTRN_JOINT.value, mujoco.mjtTrn.mjTRN_JOINTINPARENT.value
 _FIXED_GAIN, _AFFINE_BIAS = mujoco.mjtGain.mjGAIN_FIXED.value, mujoco.mjtBias.mjBIAS_AFFINE.value
 _INTEGRATOR = mujoco.mjtDyn.mjDYN_INTEGRATOR.value
 _FILTERS = (mujoco.mjtDyn.mjDYN_FILTER.value, mujoco.mjtDyn.mjDYN_FILTEREXACT.value)
@@ -38,6 +39,17 @@ def seeks_place(model: mujoco.MjModel) -> np.ndarray:
     return (holding_places(model)[0] != 0) & (model.actuator_dyntype != _INTEGRATOR)
 
 
+def driven_joints(model: mujoco.MjModel) -> np.ndarray:
+    """The joint that each actuator drives, -1 where it drives something else.  [U]
+
+    In the parent's frame (`jointinparent`) a slide or hinge is driven as in its own; no other joint counts there.
+    """
+    kinds, joints = model.actuator_trntype, model.actuator_trnid[:, 0]
+    on_joint = np.isin(kinds, (_ON_JOINT, _IN_PARENT))
+    on_joint[kinds == _IN_PARENT] = np.isin(model.jnt_type[joints[kinds == _IN_PARENT]], _SCALAR)
+    return np.where(on_joint, joints, -1)
+
+
 class DrivePositions:
     """The targets at which drives hold a character, from its positions.
 
@@ -47,9 +59,8 @@ class DrivePositions:
     """
 
     def __init__(self, model: mujoco.MjModel, device: torch.device | str = "cpu") -> None:
-        on_joint = model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT.value
-        joints = np.where(on_joint, model.actuator_trnid[:, 0], 0)
-        kinds = np.full(model.nu, -1)
+        joints = driven_joints(model)
+        on_joint, kinds = joints >= 0, np.full(model.nu, -1)
         kinds[on_joint] = model.jnt_type[joints[on_joint]]
         factor, offset = holding_places(model)
         kinds[factor == 0] = -1  # seeks no place

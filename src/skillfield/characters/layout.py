@@ -28,6 +28,9 @@ RootKind = Literal["free", "gantry", "fixed"]
 _FREE, _BALL = mujoco.mjtJoint.mjJNT_FREE.value, mujoco.mjtJoint.mjJNT_BALL.value
 _SLIDE, _HINGE = mujoco.mjtJoint.mjJNT_SLIDE.value, mujoco.mjtJoint.mjJNT_HINGE.value
 
+_LOCKED = 1e-3
+"""Radians from a quarter turn of the middle of three hinges, within which the outer two turn about the same axis."""
+
 
 def root_kind(model: mujoco.MjModel, root: int) -> RootKind:
     """How the root moves: a free joint, a gantry (slides x, y, z, then hinges in x, y, z order), or not of its own.
@@ -93,7 +96,8 @@ class Layout:
         root_joints = [] if self._kind == "fixed" else _joints_of(model, root)
         first = int(model.jnt_qposadr[root_joints[0]]) if root_joints else 0
         self._root_q = index(range(first, first + (7 if self._kind == "free" else len(root_joints))))
-        self._hinge_axes = [_axis(model, j) for j in root_joints[3:]] if self._kind == "gantry" else []
+        axes = [_axis(model, j) for j in root_joints[3:]] if self._kind == "gantry" else []
+        self._hinges = tuple(axis for axis in axes if axis is not None)
         self._gantry_zero = torch.zeros(len(self._root_q), dtype=torch.float64, device=device)
         if self._kind == "gantry":  # its coordinates where a clip's root is at the origin and not turned
             refs = model.qpos0[first : first + len(root_joints)]
@@ -144,7 +148,7 @@ class Layout:
     def pack(
         self, root_pos: Tensor, root_quat: Tensor, joint_pos: Tensor, object_pos: Tensor, object_quat: Tensor
     ) -> Tensor:
-        """Positions of the whole scene from a clip's columns.  [..., Q]
+        """Positions of the whole scene from a clip's columns.  [T, Q], or [Q] from a single frame
 
         Rows are frames of one motion: a gantry's hinges go on past ±π where the motion does.
         """
@@ -152,7 +156,7 @@ class Layout:
         if self._kind == "free":
             qpos[..., self._root_q] = torch.cat((root_pos, root_quat), dim=-1)
         elif self._kind == "gantry":
-            gantry = torch.cat((root_pos, _unwrapped(self._hinge_angles(root_quat))), dim=-1)
+            gantry = torch.cat((root_pos, _hinge_angles(root_quat, self._hinges)), dim=-1)
             qpos[..., self._root_q] = gantry + self._gantry_zero.to(gantry.dtype) if self._gantry_moved else gantry
         column = 0
         for where, ball in self._joint_q:
@@ -256,28 +260,74 @@ class Layout:
             end[..., self._quat_q] = quat_multiply(start[..., self._quat_q], turn)
         return end
 
-    def _hinge_angles(self, quat: Tensor) -> Tensor:
-        """Angles a, b, c of Rx(a)·Ry(b)·Rz(c) = R(quat), for the axes that the gantry has."""
-        x_axis, z_axis = axes_xz(quat)
-        y_axis_x = z_axis[..., 1] * x_axis[..., 2] - z_axis[..., 2] * x_axis[..., 1]  # x component of z × x
-        angles = {
-            0: torch.atan2(-z_axis[..., 1], z_axis[..., 2]),
-            1: torch.asin(z_axis[..., 0].clamp(-1.0, 1.0)),
-            2: torch.atan2(-y_axis_x, x_axis[..., 0]),
-        }
-        if not self._hinge_axes:
-            return quat[..., :0]
-        return torch.stack([angles[axis] for axis in self._hinge_axes if axis is not None], dim=-1)
+
+def _hinge_angles(quat: Tensor, hinges: tuple[int, ...]) -> Tensor:
+    """Angles of those factors of Rx(a)·Ry(b)·Rz(c) = R(quat) for which there is a hinge, without jumps along a motion.
+
+    quat: [T, 4], or a single [4]; as many rows come back, with a column for each hinge
+    """
+    if not hinges:
+        return quat[..., :0]
+    x, z = axes_xz(torch.atleast_2d(quat))
+    y = torch.linalg.cross(z, x)
+    angles = _three_angles(x, y, z) if len(hinges) == 3 else _two_angles(x, y, z, hinges)
+    return _unwrapped(angles).reshape(*quat.shape[:-1], len(hinges))
+
+
+def _two_angles(x: Tensor, y: Tensor, z: Tensor, hinges: tuple[int, ...]) -> Tensor:
+    """Angles of one or two of Rx(a), Ry(b), Rz(c), from the axes that they turn: each is its own in all of ±π.
+
+    x, y, z: the body's axes in the world, [T, 3]
+    """
+    a = torch.atan2(y[:, 2], y[:, 1]) if hinges == (0, 1) else torch.atan2(-z[:, 1], z[:, 2])
+    b = torch.atan2(z[:, 0], x[:, 0]) if 0 in hinges else torch.atan2(z[:, 0], z[:, 2])
+    c = torch.atan2(x[:, 1], y[:, 1]) if 1 in hinges else torch.atan2(-y[:, 0], x[:, 0])
+    return torch.stack([(a, b, c)[axis] for axis in hinges], dim=-1)
+
+
+def _three_angles(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    """Angles of Rx(a)·Ry(b)·Rz(c), begun with b within ±π/2.  [T, 3]
+
+    (a + π, π - b, c + π) is the same orientation: from frame to frame the nearer of the two is taken. Where z points
+    along ±x only a ± c can be told: there a goes evenly from where it was last seen to where it is seen again.
+    """
+    across = torch.hypot(z[:, 1], z[:, 2])  # |cos b|
+    seen = torch.nonzero(across > _LOCKED).squeeze(1)
+    a, b, c = torch.atan2(-z[:, 1], z[:, 2]), torch.atan2(z[:, 0], across), torch.atan2(-y[:, 0], x[:, 0])
+    angles = torch.stack((a, b, c), dim=-1)[seen]
+    others = torch.stack((a + math.pi, math.pi - b, c + math.pi), dim=-1)[seen]
+    a = torch.where(_changes_sides(angles, others), others[:, 0], angles[:, 0])
+    a = _between(seen, _unwrapped(a[:, None])[:, 0], len(z))
+    sin, cos = a.sin(), a.cos()
+    b = torch.atan2(z[:, 0], cos * z[:, 2] - sin * z[:, 1])
+    c = torch.atan2(cos * x[:, 1] + sin * x[:, 2], cos * y[:, 1] + sin * y[:, 2])
+    return torch.stack((a, b, c), dim=-1)
+
+
+def _changes_sides(angles: Tensor, others: Tensor) -> Tensor:
+    """In which rows the other angles lead on from the rows before; not in the first.  [T]"""
+    before = torch.cat((angles[:1], angles[:-1]))
+    change = torch.stack((angles, others)) - before
+    way, other_way = (change - _whole_turns(change)).square().sum(dim=-1)
+    return (other_way < way).cumsum(dim=0) % 2 == 1
+
+
+def _between(rows: Tensor, values: Tensor, count: int) -> Tensor:
+    """Values in all rows from those in some, evenly from one to the next; zero where there is none.  [count]"""
+    if not len(rows):
+        return values.new_zeros(count)
+    return torch.as_tensor(np.interp(np.arange(count), rows.cpu(), values.cpu())).to(values)
 
 
 def _unwrapped(angles: Tensor) -> Tensor:
-    """The same angles without jumps of 2π from one row to the next.  [T, h]; a single row stays as it is"""
-    if angles.dim() < 2:
-        return angles
-    turns = (angles.diff(dim=-2) / (2 * math.pi)).round().cumsum(dim=-2)
-    later = angles[..., 1:, :]
-    later = torch.where(turns == 0, later, later - 2 * math.pi * turns)
-    return torch.cat((angles[..., :1, :], later), dim=-2)
+    """The same angles without jumps of 2π from one row to the next.  [T, h]"""
+    turns = _whole_turns(angles.diff(dim=0)).cumsum(dim=0)
+    return torch.cat((angles[:1], torch.where(turns == 0, angles[1:], angles[1:] - turns)))
+
+
+def _whole_turns(change: Tensor) -> Tensor:
+    """The multiple of 2π nearest to a change of angle."""
+    return 2 * math.pi * (change / (2 * math.pi)).round()
 
 
 def _hangs_straight(model: mujoco.MjModel, body: int) -> bool:

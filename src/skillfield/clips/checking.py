@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from skillfield.clips.clip import Clip
 from skillfield.rotations import quat_from_rotvec, rotvec_between
 
-__all__ = ["Finding", "check_clip", "count_of", "joint_steps", "label_findings", "quaternion_findings", "usable_frames"]
+__all__ = [
+    "Finding",
+    "balls_by_name",
+    "check_clip",
+    "count_of",
+    "joint_steps",
+    "label_findings",
+    "quaternion_findings",
+    "usable_frames",
+]
 
 _POSES = ("root_pos", "root_quat", "joint_pos", "object_pos", "object_quat")
 
@@ -43,11 +52,14 @@ class Finding:
     how_bad: str
 
 
-def check_clip(clip: Clip) -> list[Finding]:
-    """Everything suspicious about a clip that can be seen without its character."""
+def check_clip(clip: Clip, ball_columns: Sequence[int] | None = None) -> list[Finding]:
+    """Everything suspicious about a clip that can be seen without its character's shapes.
+
+    ball_columns: where in `joint_pos` each ball joint begins; None goes by the names.
+    """
     findings = [*_length(clip), *_rate(clip), *_finite(clip), *_units(clip)]
     if len(clip):
-        findings += [*quaternion_findings(clip), *label_findings(clip), *_speeds(clip)]
+        findings += [*quaternion_findings(clip), *label_findings(clip), *_speeds(clip, ball_columns)]
     return findings
 
 
@@ -61,19 +73,31 @@ def count_of(mask: NDArray[np.bool_], of: str = "frames") -> str:
     return f"{int(mask.sum())} of {len(mask)} {of}"
 
 
-def joint_steps(joint_pos: NDArray[np.float32], joint_names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
+def balls_by_name(joint_names: Sequence[str]) -> list[int]:
+    """Where ball joints seem to begin: at three columns named `…_x`, `…_y`, `…_z`; but hinges may be called so too."""
+    bases = [name.removesuffix("_x") for name in joint_names]
+    return [
+        column
+        for column, base in enumerate(bases)
+        if tuple(joint_names[column : column + 3]) == (f"{base}_x", f"{base}_y", f"{base}_z")
+    ]
+
+
+def joint_steps(
+    joint_pos: NDArray[np.float32], joint_names: Sequence[str], ball_columns: Sequence[int] | None = None
+) -> dict[str, NDArray[np.float64]]:
     """How far each joint turns between consecutive frames, in radians.  [T - 1] each
 
-    Three columns named `…_x`, `…_y`, `…_z` are one rotation vector, whose numbers may jump across ±π while the joint
-    hardly moves; so their relative rotation is measured.
+    A ball joint's three columns are one rotation vector, whose numbers may jump across ±π while the joint hardly moves;
+    so their relative rotation is measured. ball_columns: where these joints begin; None goes by the names.
     """
+    balls = set(balls_by_name(joint_names) if ball_columns is None else ball_columns)
     steps: dict[str, NDArray[np.float64]] = {}
     column = 0
     while column < len(joint_names):
-        base = joint_names[column].removesuffix("_x")
-        if tuple(joint_names[column : column + 3]) == (f"{base}_x", f"{base}_y", f"{base}_z"):
+        if column in balls:
             quat = quat_from_rotvec(torch.from_numpy(joint_pos[:, column : column + 3]).double())
-            steps[base] = rotvec_between(quat[:-1], quat[1:]).norm(dim=-1).numpy()
+            steps[joint_names[column].removesuffix("_x")] = rotvec_between(quat[:-1], quat[1:]).norm(dim=-1).numpy()
             column += 3
         else:
             steps[joint_names[column]] = np.abs(np.diff(joint_pos[:, column].astype(np.float64)))
@@ -154,7 +178,7 @@ def label_findings(clip: Clip) -> list[Finding]:
     return findings
 
 
-def _speeds(clip: Clip) -> list[Finding]:
+def _speeds(clip: Clip, ball_columns: Sequence[int] | None) -> list[Finding]:
     """Jumps between consecutive frames that no body could make."""
     usable = usable_frames(clip)
     both = usable[:-1] & usable[1:]
@@ -162,7 +186,7 @@ def _speeds(clip: Clip) -> list[Finding]:
     for o, name in enumerate(clip.object_names):
         moved = _distances(clip.object_pos[:, o])
         findings += _too_fast(f"object '{name}'", moved, _MAX_OBJECT_SPEED, "m/s", clip.fps, both)
-    for name, turned in joint_steps(np.nan_to_num(clip.joint_pos), clip.joint_names).items():
+    for name, turned in joint_steps(np.nan_to_num(clip.joint_pos), clip.joint_names, ball_columns).items():
         findings += _too_fast(f"joint '{name}'", turned, _MAX_JOINT_SPEED, "rad/s", clip.fps, both)
     return findings
 

@@ -4,7 +4,7 @@ Shape letters: T frames, J joint columns, O objects, K contact labels.
 """
 
 from dataclasses import dataclass, field
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,7 @@ class Clip:
             found = getattr(self, column).shape
             if found != shape:
                 raise ClipError(f"clip '{self.name}': {column} has shape {found}, its names and frames ask for {shape}")
+            object.__setattr__(self, column, _in_a_row(getattr(self, column)))
         unknown = [pair for pair in self.contact_names if pair not in CONTACT_PAIRS]
         if unknown:
             raise ClipError(f"clip '{self.name}': contact labels {unknown} are none of {list(CONTACT_PAIRS)}")
@@ -87,3 +88,11 @@ class Clip:
     def seconds(self) -> float:
         """Duration from the first frame to the last."""
         return (len(self) - 1) / self.fps
+
+
+def _in_a_row(column: NDArray[Any]) -> NDArray[Any]:
+    """The column with its numbers one after the other in memory; a copy only where they are not.
+
+    NumPy overlooks the stride of an axis of one, PyTorch does not and refuses what runs backwards.
+    """
+    return column if column.flags.c_contiguous and min(column.strides) >= 0 else column.copy()

@@ -28,7 +28,7 @@ class Degradation:
     noise_mm: float = 0.0
     """In each frame every coordinate of every object moves by a number drawn evenly from ± this (paper: 10, 20, 30)."""
     missing: float = 0.0
-    """Share of the frames to take away."""
+    """Share of the frames to take away, as nearly as whole gaps come to it."""
     gap: int = 1
     """Frames that go missing at a time."""
     mask_below_mm: float = 0.0

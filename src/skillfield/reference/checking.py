@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 
 import mujoco
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from skillfield.characters import Character
 from skillfield.characters.physics import POLICY_HZ
 from skillfield.clips import CONTACT_PAIRS, Clip
-from skillfield.clips.checking import Finding, check_clip, count_of, usable_frames
+from skillfield.clips.checking import Finding, balls_by_name, check_clip, count_of, usable_frames
 from skillfield.errors import ClipError, unknown_name
 from skillfield.reference.clearance import GeomPairs, floor_geoms, nearest, solid_geoms
 from skillfield.reference.interpolation import resample
@@ -31,7 +31,7 @@ def check_against_character(clip: Clip, character: Character, skills: Sequence[s
 
     skills: the skills of a task; a clip of another one is an error. None accepts any.
     """
-    findings = check_clip(clip)
+    findings = check_clip(clip, _ball_columns(clip, character))
     if skills is not None and clip.skill not in skills:
         findings.append(Finding("error", "unknown skill", "skill", unknown_name("skill", clip.skill, tuple(skills))))
     usable = usable_frames(clip)
@@ -44,6 +44,13 @@ def check_against_character(clip: Clip, character: Character, skills: Sequence[s
         text = str(problem).removeprefix(f"clip '{clip.name}': ")
         return [*findings, Finding("error", f"does not fit character '{character.name}'", "whole clip", text)]
     return findings + _geometry(clip, character, qpos, np.flatnonzero(usable))
+
+
+def _ball_columns(clip: Clip, character: Character) -> list[int]:
+    """Where the clip's ball joints begin. The character knows its own; columns that it lacks go by their names."""
+    names, balls = character.joint_names, character.layout().ball_columns
+    hinges = set(names) - {names[column] for column in balls}
+    return [column for column in balls_by_name(clip.joint_names) if clip.joint_names[column] not in hinges]
 
 
 def _resampled(clip: Clip, usable: NDArray[np.bool_]) -> list[Finding]:
@@ -72,11 +79,16 @@ def _geometry(clip: Clip, character: Character, qpos: NDArray[np.float64], frame
     model = character.model
     floor = floor_geoms(model)
     own = solid_geoms(model, character.body_ids)
+    things = {
+        name: solid_geoms(model, _with_parts(model, body))
+        for name, body in zip(character.object_names, character.object_ids, strict=True)
+    }
     findings = []
-    for name, body in zip(character.object_names, character.object_ids, strict=True):
-        thing = solid_geoms(model, _with_parts(model, body))
+    for name, thing in things.items():
         findings += _sunk(f"object '{name}' is below the floor", model, qpos, frames, floor, thing)
         findings += _sunk(f"object '{name}' is inside the character", model, qpos, frames, thing, own)
+    for (one, inner), (other, outer) in combinations(things.items(), 2):
+        findings += _sunk(f"object '{one}' is inside object '{other}'", model, qpos, frames, inner, outer)
     findings += _sunk("the character is below the floor", model, qpos, frames, floor, own)
     for column, pair in enumerate(clip.contact_names):
         labelled = frames[clip.contacts[frames, column] > 0.5]

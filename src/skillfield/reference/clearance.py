@@ -51,8 +51,9 @@ def nearest(model: mujoco.MjModel, qpos: NDArray[np.float64], pairs: GeomPairs) 
 
 
 def solid_geoms(model: mujoco.MjModel, bodies: Sequence[int]) -> list[int]:
-    """Shapes of these bodies that can touch something; the others are for show."""
+    """Shapes of these bodies that can touch something, by their masks or in a pair; the others are for show."""
     solid = (model.geom_contype | model.geom_conaffinity) != 0
+    solid[model.pair_geom1] = solid[model.pair_geom2] = True
     return [g for g in range(model.ngeom) if model.geom_bodyid[g] in bodies and solid[g]]
 
 
