@@ -23,7 +23,7 @@ def onward(motion: ReferenceMotion, clip: Tensor, frame: Tensor) -> tuple[Tensor
     """
     row = motion.row(clip, frame)
     origin = motion.origin[row]
-    own = motion.skill[motion.clip_of_row[origin]] == motion.skill[clip]
+    own = motion.skill_of(origin) == motion.skill[clip]
     row = torch.where(own & motion.valid[row], origin, row)
     clip = motion.clip_of_row[row]
     return clip, row - motion.start[clip]

@@ -123,7 +123,6 @@ class AugmentedSampler(StartSampler):
         row = motion.row(clip, frame)
         qpos, qvel, past_row = motion.qpos[row], motion.qvel[row], row.clone()
         exponent = torch.zeros(count, device=motion.device)  # -ln β of the connection
-        external = torch.zeros_like(row, dtype=torch.bool)
 
         if self.graph is not None:
             external = self._chance(count, config.p_external)
@@ -145,10 +144,11 @@ class AugmentedSampler(StartSampler):
                     kept = near_exponent < config.limit
                     chosen, near_qpos, near_qvel = chosen[kept], near_qpos[kept], near_qvel[kept]
                     frame[chosen], exponent[chosen] = near_frame[kept], near_exponent[kept]
-                    # its past is that of the frame it follows, so that memory and reference clock agree, but that of
-                    # a state of another skill remains that skill's, as in every transition that is tested
-                    followed = motion.origin[motion.row(clip[chosen], frame[chosen])]
-                    past_row[chosen] = torch.where(external[chosen], past_row[chosen], followed)
+                    # its past is that of the frame it follows, so that memory and reference clock agree; that of a
+                    # state of another skill remains that skill's, as in every transition that is tested
+                    followed, came = motion.origin[motion.row(clip[chosen], frame[chosen])], past_row[chosen]
+                    at_home = motion.skill_of(followed) == motion.skill_of(came)
+                    past_row[chosen] = torch.where(at_home, followed, came)
                 qpos[chosen], qvel[chosen] = near_qpos, near_qvel
 
         masked = masked_states(exponent, config.max_masked)

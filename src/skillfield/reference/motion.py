@@ -156,6 +156,10 @@ class ReferenceMotion:
         """Row of a frame; a number past the clip's end is its last frame."""
         return self.start[clip] + torch.minimum(frame, self.length[clip] - 1)
 
+    def skill_of(self, row: Tensor) -> Tensor:
+        """Number of the skill that a frame belongs to."""
+        return self.skill[self.clip_of_row[row]]
+
     def kinematics(self, row: Tensor) -> Kinematics:
         """What the demonstrations show in these rows."""
         fields = self._table[row].split([shape.numel() for shape in self._shapes], dim=-1)
