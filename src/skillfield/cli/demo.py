@@ -30,8 +30,8 @@ class Demo:
     """Training samples; as many as the shipped result had, if not given."""
     trials: int = 64
     """Test executions of 10 s per skill, and per ordered pair of skills."""
-    seed: int = 0
-    """Another seed, another hand."""
+    seed: int = 1
+    """Another seed, another hand: with so few samples seeds 0 to 2 have SR 81 to 96 and TSR 54 to 74."""
     method: str = "full"
     """How to learn; `skillfield tasks` lists the methods."""
     out: Path | None = None
