@@ -90,9 +90,9 @@ def test_a_toss_must_come_at_its_time(still: float, success: bool) -> None:
 def test_a_toss_follows_its_rest(carried: float, success: bool) -> None:
     """Whoever rests in time and then carries the ball about throws too late."""
     toss, rest = tossing(0.5), round(0.5 * FPS)
-    steps = (torch.arange(600) - round(carried * FPS)).clamp_min(0).where(torch.arange(600) >= rest, torch.arange(600))
-    steps = torch.where((torch.arange(600) >= rest) & (steps < rest), rest, steps)
-    along = 0.6 * ((torch.arange(600) - rest).clamp(0, round(carried * FPS)) / FPS)
+    step, pause = torch.arange(600), round(carried * FPS)
+    steps = torch.where(step < rest, step, (step - pause).clamp_min(rest))
+    along = 0.6 * (step - rest).clamp(0, pause) / FPS
     way = torch.stack((along, 0 * along, 0 * along), dim=1).unsqueeze(1)
     late = trials((toss.root_pos_w[steps] + way)[:, 0], (toss.object_pos_w[steps] + way)[:, 0], toss.touching[steps, 0])
     assert TossRule(min_still_seconds=0.3, max_still_seconds=0.8).judge(late).item() is success

@@ -74,7 +74,7 @@ def check_settings(folder: Path, found: RunConfig, wanted: RunConfig, task: Task
         )
 
 
-def figures_of(folder: Path, config: RunConfig, asked: Asked, noisy: bool = False) -> Evaluation | None:
+def figures_of(folder: Path, config: RunConfig, asked: Asked, noisy: bool) -> Evaluation | None:
     """What was measured of a run that is trained and tested; None if something is left to do.
 
     A run that has more samples, or was measured in another way, is an error. noisy: as for `check_settings`.

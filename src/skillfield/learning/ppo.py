@@ -135,8 +135,7 @@ class PPO:
         """One round of PPO. progress: share of the training budget that is used up, 0 to 1."""
         config = self.config
         sigma = _anneal(config.sigma, config.sigma_final, progress)
-        rate = _anneal(config.learning_rate, config.learning_rate_final, progress)
-        rate *= 1.0 if config.guided else self.kl_factor
+        rate = _anneal(config.learning_rate, config.learning_rate_final, progress) * self.kl_factor
         if self.observation is None:
             self.observation = self.env.reset()
         sampling, clock = self.env.sampling_seconds, self._time()
