@@ -128,8 +128,8 @@ def brute_force(
     motion: ReferenceMotion, character: Character, weights: TrackingWeights, qpos: Tensor, qvel: Tensor, clip: Tensor
 ) -> Tensor:
     """Exponents of every state with every row; infinite where a row is no target of that state's clip.  [n, N]"""
-    rows = torch.arange(len(motion.qpos))
-    pair = against(StateKinematics(character)(qpos, qvel), motion.kinematics(rows))
+    rows, states = torch.arange(len(motion.qpos)), StateKinematics(character)
+    pair = against(states(qpos, qvel), states(motion.qpos, motion.qvel))
     exponent = tracking_exponent(*pair, weights, character.layout())
     return exponent.masked_fill(~motion.start_mask() | (clip_of(motion, rows) != clip.unsqueeze(1)), torch.inf)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from skillfield.learning.networks import ActorCritic
 from skillfield.learning.ppo import PPO, PPOConfig
 from skillfield.reference import ReferenceMotion, TrackingWeights
 from skillfield.reference.endings import return_exponent, returns
+from skillfield.reference.looping import looped
 from skillfield.reference.motion import Detour
 from skillfield.reference.states import StateKinematics
 
@@ -103,6 +105,30 @@ def test_another_clip_of_the_skill_may_show_how_it_goes_on(make_clip: MakeClip, 
     together = ReferenceMotion([short, replace(long, name="long")], hand_character, ("climb",))
     states, weights = StateKinematics(hand_character), TrackingWeights()
     assert return_exponent(together, states, weights)[0] < 1e-3 < return_exponent(alone, states, weights)[0]
+
+
+def test_what_follows_a_clip_does_not_move_its_end(make_clip: MakeClip, hand_character: Character) -> None:
+    """A short clip stops in the midst of what a longer one shows in its last half second alone; that the longer one
+    comes round changes nothing for the short one."""
+    frame = np.arange(150)
+    leap = np.where((frame >= 122) & (frame <= 146), 1.5 * np.sin(np.pi * (frame - 122) / 24) ** 2, 0.0)
+    whole = moving(make_clip, 1.2 + 0.02 * np.sin(2 * np.pi * frame / 60) + leap, "sway")
+    arrays = {name: value for name, value in vars(whole).items() if isinstance(value, np.ndarray)}
+    columns: dict[str, Any] = {name: value[:135] for name, value in arrays.items()}
+    motion = ReferenceMotion([whole, replace(whole, name="short", **columns)], hand_character, ("sway",))
+    states, weights = StateKinematics(hand_character), TrackingWeights()
+    assert returns(motion, states, weights).tolist() == [True, False]
+    motion = looped(motion, states, weights, 60)
+    assert (motion.length > motion.demonstrated_length()).tolist() == [True, False]
+    assert returns(motion, states, weights).tolist() == [True, False]
+
+
+def test_what_comes_round_is_never_over(both: ReferenceMotion, hand_character: Character) -> None:
+    """Where the frames that follow it stop is no end, not even if they repeat the last frame of a climb."""
+    states, none = StateKinematics(hand_character), both.frames(torch.arange(0))
+    motion = both.followed_by([none, both.frames(torch.arange(60, 120))], states)
+    assert return_exponent(motion, states, TrackingWeights())[1] > 3.0
+    assert returns(motion, states, TrackingWeights()).tolist() == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from skillfield.characters import Character
 from skillfield.experiments.courtside import courtside
 from skillfield.experiments.run import build_env, build_motion, build_ppo, preset
 from skillfield.experiments.starter import starter
 from skillfield.experiments.tasks import from_clips
+from skillfield.imitation import ImitationEnv
 from skillfield.imitation.guidance import Guidance
 from skillfield.learning.ppo import PPO
-from skillfield.reference import ReferenceMotion
+from skillfield.reference import ReferenceMotion, Starts
 from skillfield.reference.guide import Guide, _regulate
 from skillfield.reference.inverse_dynamics import leading_targets
 from skillfield.reference.looping import looped
@@ -87,9 +89,11 @@ def test_another_round_is_guided_as_the_first(dribbler: tuple[Character, Referen
     qpos, qvel = layout.integrate(motion.qpos[home], error), motion.qvel[home] + error
     there = layout.move_in_plane(qpos, qvel, *layout.alignment(motion.qpos[home], motion.qpos[row]))
     assert float((motion.qpos[row] - motion.qpos[home])[:, :2].norm(dim=1).min()) > 0.1
-    torch.testing.assert_close(
-        guide.targets(row, ahead, *there), guide.targets(home, ahead, qpos, qvel), rtol=1e-3, atol=1e-3
-    )
+    away = torch.zeros(len(row), dtype=torch.bool)
+    for ours, theirs in zip(
+        guide.targets(row, ahead, *there, away), guide.targets(home, ahead, qpos, qvel, away), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
 
 
 def test_a_policy_learns_what_the_guide_does(guided: PPO) -> None:
@@ -117,6 +121,51 @@ def test_a_policy_learns_what_the_guide_does(guided: PPO) -> None:
     assert missed < 0.5 * missed_before
     assert earned > 1.2 * earned_before
     assert guided.kl_factor == 1.0
+
+
+def started(guided: PPO, qpos: Tensor, qvel: Tensor, row: Tensor, away: bool = False) -> ImitationEnv:
+    """Every world in such a state, at such a frame."""
+    env, motion = guided.env, guided.env.motion
+    clip, none = motion.clip_of_row[row], torch.zeros_like(row)
+    env.start(
+        torch.arange(env.num_envs),
+        Starts(qpos, qvel, clip, row - motion.start[clip], none, row, torch.full_like(none, away, dtype=torch.bool)),
+    )
+    return env
+
+
+def test_who_stands_elsewhere_is_told_the_same(guided: PPO) -> None:
+    """A hand's actions are steps from where it is: from there, and not from where its demonstration was."""
+    motion, layout = guided.env.motion, guided.env.engine.character.layout()
+    row = torch.nonzero(motion.start_mask()).squeeze(1)[: 7 * 64 : 7]
+    guidance, error = guided._guide, 0.05 * torch.randn(64, layout.num_dofs)
+    assert guidance is not None
+    qpos = layout.integrate(motion.qpos[row], error)
+    started(guided, qpos, motion.qvel[row], row)
+    at_home = guidance()
+    moved = qpos.clone()
+    moved[:, layout._moved_q] += 1.0
+    env = started(guided, moved, motion.qvel[row], row)
+    env.anchor.place[:, 1:] = torch.tensor([[1.0, 1.0], [0.0, 0.0]])  # as compared: moved back
+    assert float(at_home[:, :2].abs().median()) < 1.0
+    torch.testing.assert_close(guidance(), at_home, rtol=1e-3, atol=1e-3)
+
+
+def test_an_object_out_of_reach_corrects_nothing(guided: PPO) -> None:
+    """Wherever it is, the body is told the same as if it were in its place."""
+    motion, layout = guided.env.motion, guided.env.engine.character.layout()
+    row = torch.nonzero(motion.start_mask()).squeeze(1)[: 7 * 64 : 7]
+    guidance, error = guided._guide, 0.05 * torch.randn(64, layout.num_dofs)
+    assert guidance is not None
+    error[:, torch.cat((layout.fields["object_pos"], layout.fields["object_rot"]))] = 0.0
+    qpos, qvel = layout.integrate(motion.qpos[row], error), motion.qvel[row]
+    started(guided, qpos, qvel, row)
+    in_place = guidance()
+    far = layout.with_objects(qpos, qvel, 4 * torch.randn(64, 1, 3), torch.randn(64, 1, 3))
+    started(guided, *far, row, away=True)
+    torch.testing.assert_close(guidance(), in_place, rtol=1e-4, atol=1e-4)
+    started(guided, *far, row)
+    assert float((guidance() - in_place).abs().mean()) > 0.05
 
 
 def test_no_guide_is_made_where_none_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

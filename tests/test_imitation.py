@@ -9,10 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from puppets import pose_beside
 from skillfield.clips import Clip
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.env import StepResult
 from skillfield.imitation.termination import Termination, failed
+from skillfield.learning.networks import ActorCritic
+from skillfield.learning.ppo import PPO, PPOConfig
 from strolling import missing
 
 MakeClip = Callable[..., Clip]
@@ -234,8 +237,8 @@ def test_the_sampler_hears_how_each_episode_went(
     heard: dict[tuple[int, int], float] = {}
 
     def record(clip: Tensor, frame: Tensor, mean_reward: Tensor, ended: Tensor) -> None:
-        assert ended.all()
-        for episode in zip(clip.tolist(), frame.tolist(), mean_reward.tolist(), strict=True):
+        told = (column[ended].tolist() for column in (clip, frame, mean_reward))
+        for episode in zip(*told, strict=True):
             heard.setdefault(episode[:2], episode[2])
 
     monkeypatch.setattr(env.sampler, "record", record)
@@ -304,6 +307,20 @@ def test_earning_something_again_in_time_goes_on(
     begin(env, [0], [5])
     off = [True, True, False, True, True, False, True, True, True]
     assert stray(env, off) == [False] * 8 + [True]
+
+
+@pytest.mark.parametrize("reward", ["sm", "dm"])
+def test_what_earns_is_told_by_one_product(reward: str, make_clip: MakeClip, make_env: MakeEnv, begin: Begin) -> None:
+    """A ball three metres off earns nothing, whatever DeepMimic's sum says of the body, and neither does a masked step;
+    the learner reports the share of the others."""
+    config = EnvConfig(reward=reward, termination=NEVER)  # type: ignore[arg-type]
+    env = make_env([make_clip(40)], num_envs=3, config=config, puppet=True)
+    pose_beside(env, ball=[(0.0, 0.0, 0.0), (3.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
+    begin(env, [0] * 3, [5] * 3, masked=[0, 0, 1])
+    learner = PPO(env, ActorCritic(env.observation_size, env.num_actions, (4,)), PPOConfig(hidden=(4,), horizon=1))
+    rollout = learner.collect(env.observe(), 0.1)
+    assert rollout.earning.tolist() == [[True, False, False]]
+    assert learner.improve(rollout, 0.1, 1e-4)["earning"] == pytest.approx(1 / 3)
 
 
 def test_missing_frames_neither_count_nor_begin_the_count_anew(

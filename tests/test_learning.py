@@ -19,7 +19,7 @@ from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_mod
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.normalisation import RunningNormaliser, ValueScale
 from skillfield.learning.ppo import PPO, PPOConfig
-from skillfield.learning.rollout import Rollout, advantages, clipped_objective, normalised_within
+from skillfield.learning.rollout import Rollout, advantages, batches_of, clipped_objective, normalised_within
 from skillfield.learning.training import Budget, TrainingStatus, train_loop
 
 SKILLS = starter().skills
@@ -53,7 +53,7 @@ class PointEnv:
         self.x[finished] = 4 * torch.rand(len(finished)) - 2
         self.t[finished] = 0
         none = torch.zeros_like(over)
-        return StepResult(self.x.unsqueeze(1).clone(), reward, ~none, ~none, none, over, over, finals)
+        return StepResult(self.x.unsqueeze(1).clone(), reward, ~none, ~none, ~none, none, over, over, finals)
 
 
 def test_advantages_are_normalised_within_their_skill() -> None:
@@ -83,7 +83,7 @@ def test_a_learner_normalises_advantages_kind_by_kind(monkeypatch: pytest.Monkey
         def step(self, action: Tensor) -> StepResult:
             result = super().step(action)
             more = torch.where(self.away, self.factor * result.reward, result.reward)
-            return replace(result, reward=more, scored=~self.away)
+            return replace(result, reward=more, scored=~self.away, earning=~self.away)
 
     learned = []
     for by_skill, factor in ((True, 1.0), (True, 100.0), (False, 100.0)):
@@ -148,6 +148,50 @@ def test_ppo_solves_a_point_that_must_go_to_the_origin() -> None:
     assert right < -0.5
     assert left > 0.5
     assert last > first + 0.25
+
+
+def test_an_update_of_one_step_is_measured_after_it() -> None:
+    """Before it nothing has moved, and a step size that adapts to that would grow without end."""
+    torch.manual_seed(0)
+    config = PPOConfig(hidden=(8,), horizon=4, minibatch=4096, epochs=1, learning_rate=1e-2, target_kl=1e-4)
+    learner = PPO(PointEnv(), ActorCritic(1, 1, (8,)), config)  # type: ignore[arg-type]
+    metrics = learner.update(0.0)
+    rollout = learner._rollout
+    assert rollout is not None
+    with torch.no_grad():
+        mean, log_sigma = learner.model.distribution(rollout.observation, learner._log_sigma)
+        change = -(0.5 * ((rollout.action - mean) / log_sigma.exp()).square() + log_sigma).sum(-1) - rollout.log_prob
+    assert metrics["kl"] == pytest.approx(float((change.exp() - 1 - change).mean()), rel=1e-3)
+    assert metrics["kl"] > 2e-4
+    assert learner.kl_factor == pytest.approx(1 / 1.5)
+
+
+def test_without_samples_nothing_is_said_of_a_step_and_nothing_adapts() -> None:
+    """What was not measured is no divergence of zero."""
+
+    class Masked(PointEnv):
+        """Nothing is compared with anything."""
+
+        def step(self, action: Tensor) -> StepResult:
+            result = super().step(action)
+            return replace(result, trained=~result.trained)
+
+    learner = PPO(Masked(), ActorCritic(1, 1, (8,)), PPOConfig(hidden=(8,), horizon=2, target_kl=0.02))  # type: ignore[arg-type]
+    assert not {"kl", "clipped", "critic_loss"} & set(learner.update(0.0))
+    assert learner.kl_factor == 1.0
+
+
+def test_a_small_rest_joins_the_minibatch_before_it() -> None:
+    """From half of a minibatch on it is one of its own; every sample is in one of them."""
+    for count, sizes in ((9, [4, 5]), (10, [4, 4, 2]), (8, [4, 4]), (5, [5]), (3, [3]), (1, [1])):
+        batches = batches_of(count, 4)
+        assert [len(batch) for batch in batches] == sizes
+        assert torch.cat(batches).tolist() == list(range(count))
+    learner = PPO(PointEnv(), ActorCritic(1, 1, (8,)), PPOConfig(hidden=(8,), horizon=2, minibatch=100, epochs=2))  # type: ignore[arg-type]
+    trained = torch.arange(201) + 50
+    batches = learner._batches(trained)
+    assert [len(batch) for batch in batches] == [100, 101] * 2
+    assert torch.equal(torch.cat(batches[2:]).sort().values, trained)
 
 
 def test_advantages_match_a_hand_computed_example() -> None:

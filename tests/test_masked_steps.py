@@ -108,6 +108,23 @@ def test_a_start_before_a_long_gap_is_no_hard_one(
     assert heard == [1.0]
 
 
+@pytest.mark.parametrize("by_mask", [False, True])
+def test_an_episode_as_short_as_its_masked_steps_says_nothing_of_its_start(
+    make_clip: MakeClip, make_env: MakeEnv, begin: Begin, monkeypatch: pytest.MonkeyPatch, by_mask: bool
+) -> None:
+    """It never came to a frame, so it followed none; one that is a step longer is heard of."""
+    config = EnvConfig(termination=NEVER, episode_length=3)
+    env = make_env([make_clip(30)], num_envs=3, config=config, puppet=True)
+    env.masked_resets = by_mask
+    follow_first_clip(env)
+    heard: list[int] = []
+    monkeypatch.setattr(env.sampler, "record", lambda clip, frame, mean, ended: heard.extend(frame[ended].tolist()))
+    begin(env, [0] * 3, [5, 6, 7], masked=[3, 2, 4])
+    for _ in range(3):
+        env.step(torch.zeros(3, env.num_actions))
+    assert heard == [6]
+
+
 def rollout_with_masks() -> Rollout:
     """Six steps of eight environments; the first two steps of four of them are masked."""
     torch.manual_seed(1)
@@ -125,6 +142,7 @@ def rollout_with_masks() -> Rollout:
         "done": torch.zeros(6, 8, dtype=torch.bool),
         "trained": trained,
         "scored": trained.clone(),
+        "earning": trained.clone(),
         "bootstrap": torch.zeros(6, 8),
         "cut": torch.zeros(6, 8, dtype=torch.bool),
         "skill": torch.zeros(6, 8, dtype=torch.long),

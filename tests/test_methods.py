@@ -212,6 +212,35 @@ def test_the_step_size_follows_the_divergence(monkeypatch: pytest.MonkeyPatch) -
     assert rates == pytest.approx([1e-4, 1.5e-4, 2e-4, 2e-4, 2e-4])
 
 
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"target_kl": 0.03}, [8e-4, 12e-4]),
+        ({"target_kl": 0.03, "max_learning_rate": 5e-4}, [5e-4, 5e-4]),
+        ({"target_kl": 0.03, "max_learning_rate": 5e-5}, [5e-5, 5e-5]),
+        ({"target_kl": None}, [1e-4, 1e-4]),
+        ({"target_kl": 0.03, "guided": True}, [1e-4, 1e-4]),
+    ],
+)
+def test_what_has_become_of_the_step_size_holds_where_it_adapts(
+    settings: dict[str, Any], expected: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that goes on, as each stage does, takes it within its limit, and otherwise the step size that is set."""
+    monkeypatch.setattr("skillfield.learning.ppo.Guidance", lambda env: None)
+    config = tiny("sm")
+    ppo = replace(config.ppo, learning_rate=1e-4, learning_rate_final=None)
+    before = build_ppo(replace(config, ppo=ppo))
+    before.kl_factor = 8.0
+    path = save_checkpoint(tmp_path, before, Counters(updates=1), {})
+    learner = build_ppo(replace(config, ppo=replace(ppo, **settings)))
+    resume(path, learner, {})
+    monkeypatch.setattr(learner, "collect", lambda *_: None)
+    monkeypatch.setattr(learner, "improve", lambda *_: {"kl": 0.0})
+    assert [learner.update(0.0)["learning_rate"] for _ in range(2)] == pytest.approx(expected)
+    if expected[0] == 1e-4:
+        assert learner.kl_factor == 8.0
+
+
 def test_the_critic_may_have_a_step_size_of_its_own() -> None:
     """Otherwise it has the policy's, which the divergence holds back; its own is held back by nothing."""
     rates = {}
@@ -263,6 +292,7 @@ def idle_rollout(model: ActorCritic) -> Rollout:
         "reward": torch.zeros(4, 16),
         "done": ~yes,
         "scored": yes,
+        "earning": ~yes,
         "trained": yes,
         "bootstrap": torch.zeros(4, 16),
         "cut": torch.zeros(4, 16, dtype=torch.bool),

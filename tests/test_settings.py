@@ -167,6 +167,17 @@ def test_a_run_has_worlds_threads_and_a_seed(name: str, value: int) -> None:
         from_dict(RunConfig, written(name, value), "here")
 
 
+def test_an_update_needs_two_samples() -> None:
+    """One world has more than one step, in every stage; many worlds may have one."""
+    config = preset("starter")
+    one_step = replace(config, ppo=replace(config.ppo, horizon=1))
+    assert one_step.num_envs > 1
+    with pytest.raises(ConfigError, match="one sample, an update needs two"):
+        replace(one_step, num_envs=1)
+    with pytest.raises(ConfigError, match="one sample, an update needs two"):
+        replace(config, num_envs=1, stages=(Stage(100, {"ppo.horizon": 1}),))
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [

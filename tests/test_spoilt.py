@@ -101,7 +101,7 @@ def test_what_the_last_step_has_spoilt_is_not_saved(
 def test_an_update_without_anything_to_learn_from_is_no_mistake(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If every step was masked, the figures are zeros and the training goes on."""
+    """If every step was masked, the training goes on, and says nothing of what it did not measure."""
     ppo = build_ppo(tiny())
     step = ppo.env.step
 
@@ -112,7 +112,8 @@ def test_an_update_without_anything_to_learn_from_is_no_mistake(
     monkeypatch.setattr(ppo.env, "step", masked)
     seen: list[dict[str, float]] = []
     assert train_loop(ppo, tmp_path, Budget(samples=UPDATE), {}, Counters(), lambda status: seen.append(status.metrics))
-    assert seen[0]["kl"] == seen[0]["critic_loss"] == seen[0]["reward"] == 0.0
+    assert seen[0]["reward"] == 0.0
+    assert not {"kl", "critic_loss"} & set(seen[0])
 
 
 def without(name: str) -> Callable[[dict[str, Any]], Any]:

@@ -111,7 +111,7 @@ def test_a_method_decides_what_is_its_own_in_every_stage() -> None:
         assert full.stages[0] == plain.stages[0]
         last, other = full.in_the_end(), plain.in_the_end()
         assert (last.env.p_carry, last.env.p_lost, last.augmentation.p_away) == (0.7, 0.3, 0.1)
-        assert (last.augmentation.p_external, last.augmentation.p_neighbour) == (0.4, 0.5)
+        assert (last.augmentation.p_external, last.augmentation.p_neighbour) == (0.4, 0.9)
         assert (other.env.p_carry, other.env.p_lost, other.augmentation.p_away) == (0, 0, 0)
         assert (other.augmentation.p_external, other.augmentation.p_neighbour) == (0.2, 0.1)
         assert (last.augmentation.detours, other.augmentation.detours) == (True, False)
@@ -243,6 +243,22 @@ def test_a_critic_that_is_told_more_begins_by_disregarding_it(tmp_path: Path) ->
     new = told.model.state_dict()["critic.0.weight"][:, -told.env.insight_size :]
     assert float(new.abs().max()) > 0
     assert not torch.equal(told.model.value(seen, insight), told.model.value(seen, 0 * insight))
+
+
+def test_a_learned_spread_is_the_policys_own(tmp_path: Path) -> None:
+    """No stage takes it from the policy, by a preset or by hand; what is saved next says the same."""
+    assert preset("courtside-laptop", "sm").in_the_end().ppo.sigma == 0.055
+    assert preset("courtside-laptop", "sm+iae").in_the_end().ppo.sigma == preset("courtside-laptop").ppo.sigma == 0.03
+    config = staged(5, ())
+    config = replace(config, ppo=replace(config.ppo, exploration="learned", sigma=0.03))
+    before = build_ppo(config)
+    path = save_checkpoint(tmp_path, before, Counters(updates=1), {})
+    after = build_ppo(replace(config, ppo=replace(config.ppo, sigma=0.3)))
+    resume(path, after, {})
+    seen, unused = torch.randn(9, before.env.observation_size), torch.zeros(())
+    torch.testing.assert_close(after.model.distribution(seen, unused), before.model.distribution(seen, unused))
+    again = save_checkpoint(tmp_path, after, Counters(updates=2), {})
+    assert load_model(again)[1].learned_spread == 0.03
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

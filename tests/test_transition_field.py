@@ -80,9 +80,12 @@ def test_neighbours_are_states(walker: Character) -> None:
     assert float((near[:, 14] - qpos[:, 14]).min()) >= 0.0
 
 
-def test_a_reference_state_connects_to_its_own_frame(strolls: ReferenceMotion, walker: Character) -> None:
-    """With β = 1, so that no masked state is needed."""
-    field = TransitionField(strolls, StateKinematics(walker), TrackingWeights())
+@pytest.mark.parametrize("weights", [TrackingWeights(), TrackingWeights().at_least(1.0, 1.0)])
+def test_a_reference_state_connects_to_its_own_frame(
+    strolls: ReferenceMotion, walker: Character, weights: TrackingWeights
+) -> None:
+    """With β = 1, whatever is compared, so that no masked state is needed."""
+    field = TransitionField(strolls, StateKinematics(walker), weights)
     rows = startable(strolls)
     clip = clip_of(strolls, rows)
     frame, exponent = field.connect(strolls.qpos[rows], strolls.qvel[rows], clip)

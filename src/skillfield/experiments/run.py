@@ -52,6 +52,9 @@ _KEPT = frozenset({"ppo.hidden", "ppo.exploration", "ppo.first_action", "env.his
 _WITHOUT_OWN = {"env.p_carry": 0.0, "env.p_lost": 0.0, "augmentation.p_away": 0.0, "augmentation.detours": False}
 """What holds at all times for methods without states of the policy's own."""
 
+_OF_THE_POLICY = {"ppo.sigma"}
+"""What no stage changes for methods with a learned σ: it is part of their networks."""
+
 _SEED = Range(lambda seed: -(2**63) <= seed < 2**64, "it must fit into 64 bits")
 
 
@@ -96,6 +99,8 @@ class RunConfig:
         check("run", self, AT_LEAST_ONE, "num_envs")
         check("run", self, NOT_NEGATIVE, "threads")
         check("run", self, _SEED, "seed")
+        if self.num_envs * self.ppo.horizon < 2:
+            raise ConfigError("run: one world (num_envs) for one step (ppo.horizon) is one sample, an update needs two")
         check_stages(self.stages)
         self._check_changes()
 
@@ -154,6 +159,8 @@ def preset(of: str | Task, method_name: str = "sm") -> RunConfig:
         ppo=replace(chosen.ppo, exploration=switches.exploration),
         stages=merged(chosen.stages, chosen.own_stages if switches.own else ()),
     )
+    if switches.exploration == "learned":
+        config = replace(config, stages=without(config.stages, _OF_THE_POLICY))
     if switches.own:
         return config
     return changed(replace(config, stages=without(config.stages, _WITHOUT_OWN)), _WITHOUT_OWN, "method")

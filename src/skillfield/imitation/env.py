@@ -40,6 +40,7 @@ class _Outcome(NamedTuple):
 
     reward: Tensor
     scored: Tensor
+    earning: Tensor
     trained: Tensor
     terminated: Tensor
     truncated: Tensor
@@ -64,6 +65,7 @@ class StepResult:
     observation: Tensor  # [E, obs]
     reward: Tensor  # [E]
     scored: Tensor  # [E] bool: False on masked steps, which are compared with nothing, and with objects away
+    earning: Tensor  # [E] bool: scored, and by SkillMimic's product worth something
     trained: Tensor  # [E] bool: False where the learner leaves the step out
     terminated: Tensor  # [E] bool: failed, no future to bootstrap from
     truncated: Tensor  # [E] bool: out of time or at the clip's end, and not going on where it is
@@ -217,17 +219,17 @@ class ImitationEnv:
         self._return += reward
         compared = scored & ~self.away  # with all of the demonstration: what is reported
         self.statistics.count(self.skill, reward, compared, terminated, terminated | truncated)
+        earning = earned >= self.config.termination.lost_reward
         if self.config.carries:
             able = truncated | (lost & ~self.away & self._has_objects)
-            earning = ~scored | (earned >= self.config.termination.lost_reward)
-            self._carried.copy_(able & self._carries(earning & ~lost & ~self.away))
+            self._carried.copy_(able & self._carries((~scored | earning) & ~lost & ~self.away))
             truncated = truncated & ~self._carried  # to the learner nothing has ended
         if self.config.masked == "mean":
             reward = self._fill_masked(reward, scored)
         trained = scored if self.config.masked == "skip" else torch.ones_like(scored)
         at_end = self.frame + self.progress - self.masked >= self.motion.length[self.clip] - 1
         continues = truncated & (self._goes_on[self.clip] | ~at_end)
-        return _Outcome(reward, compared, trained, terminated, truncated, continues)
+        return _Outcome(reward, compared, compared & earning, trained, terminated, truncated, continues)
 
     def _carries(self, follows: Tensor) -> Tensor:
         """Which would begin the next episode where they are if theirs were over.  [E] bool
@@ -269,8 +271,7 @@ class ImitationEnv:
     def _renew_now(self, ended: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Tell the sampler of the episodes that ended, and set the clocks of new ones: which worlds are to be reset,
         and to what.  [E] bool → [E] bool, [E, Q], [E, D]"""
-        over = (ended | self._carried) & ~self.away
-        self.sampler.record(self.clip, self.frame, self._mean_return(), over)
+        self._report(ended | self._carried)
         reset = ended & ~self._carried
         starts = self.sampler.sample_where(reset)
         if self.history is not None:
@@ -290,8 +291,7 @@ class ImitationEnv:
         if not len(over):
             return
         clock = time.perf_counter()
-        mean = self._mean_return()[over]
-        self.sampler.record(self.clip[over], self.frame[over], mean, ~self.away[over])
+        self._report(ended | self._carried)
         self._carry_on(ended)
         reset = torch.nonzero(ended & ~self._carried).squeeze(1)
         starts = self.sampler.sample(len(reset))
@@ -346,19 +346,20 @@ class ImitationEnv:
         ahead = self.motion.length[self.clip] - 1 - self.frame
         return (ahead + self.masked).clamp_max(self.config.episode_length)
 
+    def _report(self, over: Tensor) -> None:
+        """Tell the sampler of episodes that had their objects, and more steps than are masked.  [E] bool"""
+        told = over & ~self.away & (self._limit > self.masked)
+        self.sampler.record(self.clip, self.frame, self._mean_return(), told)
+
     def _mean_return(self) -> Tensor:
         """Reward per step of each episode, as a share of the best possible, so that every reward asks for hard starts
         alike. An early failure counts the steps it never took as worth nothing; an episode of which no step could be
         compared, because a long gap follows its start, counts as followed: nothing can be learned there."""
         best = len(fields(self.config.deepmimic)) if self.config.reward == "dm" else 1
-        steps = self._scorable()
-        return torch.where(steps > 0, self._return / (best * steps.clamp_min(1)), 1.0)
-
-    def _scorable(self) -> Tensor:
-        """Steps of each whole episode that have a reference to be compared with.  [E]"""
         first = self.motion.row(self.clip, self.frame)
         last = self.motion.row(self.clip, self.frame + (self._limit - self.masked).clamp_min(0))
-        return self._present[last] - self._present[first]
+        steps = self._present[last] - self._present[first]  # that have a frame to be compared with
+        return torch.where(steps > 0, self._return / (best * steps.clamp_min(1)), 1.0)
 
     def _observe(self, envs: Tensor | None) -> Tensor:
         """What some environments see, or all of them."""

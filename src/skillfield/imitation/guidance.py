@@ -24,4 +24,4 @@ class Guidance:
         env, state = self._env, self._env.engine.state
         place = self._layout.move_in_plane(state.qpos, state.qvel, *env.anchor.place.unbind(1))  # as it is compared
         row, ahead = (env.motion.row(env.clip, env.now() + frames) for frames in (0, 1))
-        return self._actions.actions(self._guide.targets(row, ahead, *place), state.qpos)
+        return self._actions.actions(*self._guide.targets(row, ahead, *place, env.away))

@@ -5,6 +5,7 @@ A run folder holds `checkpoints/NUMBER/` and a one-line file `checkpoints/latest
 
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,7 @@ def save_checkpoint(run: Path, ppo: PPO, counters: Counters, identity: dict[str,
         actions=ppo.env.num_actions,
         hidden=ppo.config.hidden,
         insight=ppo.env.insight_size,
-        learned_spread=ppo.config.sigma if ppo.config.exploration == "learned" else None,
+        learned_spread=ppo.model.learned_spread,
         history=history_shape(ppo),
     )
     try:
@@ -131,12 +132,15 @@ def latest_checkpoint(run: Path) -> Path:
     pointer = run / "checkpoints" / "latest"
     try:
         name = pointer.read_text().strip()
+    except UnicodeDecodeError as problem:
+        raise CheckpointError(f"{pointer}: names no checkpoint: {problem}") from None
     except OSError:
         raise CheckpointError(f"{run}: no checkpoint here (looked for {pointer})") from None
     path = run / "checkpoints" / name
-    if not (path / "state.json").is_file():
-        raise CheckpointError(f"{pointer} names '{name}', but {path} holds no complete checkpoint")
-    return path
+    with suppress(OSError):  # too long for a name
+        if (path / "state.json").is_file():
+            return path
+    raise CheckpointError(f"{pointer} names '{name}', but {path} holds no complete checkpoint")
 
 
 def load_model(checkpoint: Path, identity: dict[str, Any] | None = None) -> tuple[ActorCritic, SavedState]:
@@ -184,7 +188,8 @@ def resume(checkpoint: Path, ppo: PPO, identity: dict[str, Any]) -> Counters:
 
 
 def install(checkpoint: Path, state: SavedState, weights: dict[str, Tensor], ppo: PPO) -> None:
-    """Give a learner these networks. A critic that is told more than before begins by disregarding it."""
+    """Give a learner these networks, with the σ that theirs is relative to if it is learned. A critic that is told more
+    than before begins by disregarding it."""
     more = _more_inputs(state, ppo)
     shapes = (ppo.env.observation_size, ppo.env.num_actions, ppo.env.insight_size, ppo.config.hidden)
     found = (state.observations, state.actions, state.insight + more, state.hidden)
@@ -192,6 +197,7 @@ def install(checkpoint: Path, state: SavedState, weights: dict[str, Tensor], ppo
         what = "(observations, actions, insight, hidden)"
         raise CheckpointError(f"{checkpoint}: {what} of the checkpoint are {found}, this run has {shapes}")
     _load_into(ppo.model, _with_inputs(weights, more), checkpoint / "model.safetensors")
+    ppo.model.learned_spread = state.learned_spread
     if ppo.env.history is not None:
         ppo.env.history.refresh()
 

@@ -46,7 +46,7 @@ class ActorCritic(nn.Module):
         self.actions, self.insight = actions, insight
         self._half = {"cuda": half, "cpu": half and _cpu_has_bfloat16()}
         self.encoder = None if encoder is None else encoder.requires_grad_(False).eval()
-        self._log_spread = None if learned_spread is None else math.log(learned_spread)
+        self.learned_spread = learned_spread
         self.normaliser = RunningNormaliser(observations)
         self.policy = mlp(observations, hidden, actions if learned_spread is None else 2 * actions)
         self.critic = mlp(observations + insight, hidden, 1)
@@ -69,11 +69,12 @@ class ActorCritic(nn.Module):
     def distribution(self, normalised_observation: Tensor, log_sigma: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log σ of the action. log_sigma: used unless the policy learns its own.  [E, A], [] → [E, A] each"""
         output = self._run(self.policy, normalised_observation)
-        if self._log_spread is None:
+        if self.learned_spread is None:
             return output, log_sigma.expand_as(output)
         mean, change = output.split(self.actions, dim=-1)
+        initial = math.log(self.learned_spread)
         # within the released limits: a little under the initial σ to three times as much
-        return mean, (self._log_spread + change).clamp(self._log_spread - 0.1, self._log_spread + 1.1)
+        return mean, (initial + change).clamp(initial - 0.1, initial + 1.1)
 
     def value(self, normalised_observation: Tensor, insight: Tensor | None = None) -> Tensor:
         """Expected return of normalised observations, in real units. insight: what else it is told.  [E]"""

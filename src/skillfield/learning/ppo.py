@@ -21,6 +21,7 @@ from skillfield.learning.rollout import (
     Lesson,
     Rollout,
     advantages,
+    batches_of,
     clipped_objective,
     full_batches,
     normalised_within,
@@ -126,6 +127,11 @@ class PPO:
         largest = self.config.max_learning_rate
         return math.inf if largest is None else largest / self.config.learning_rate
 
+    def factor(self, adapted: float) -> float:
+        """Of the step size: what it has become where it adapts, as far as it may; 1 where nothing adapts it."""
+        adapts = self.config.target_kl is not None and not self.config.guided
+        return min(adapted, self.max_factor) if adapts else 1.0
+
     @property
     def samples_per_update(self) -> int:
         """Environment steps in one update."""
@@ -135,7 +141,8 @@ class PPO:
         """One round of PPO. progress: share of the training budget that is used up, 0 to 1."""
         config = self.config
         sigma = _anneal(config.sigma, config.sigma_final, progress)
-        rate = _anneal(config.learning_rate, config.learning_rate_final, progress) * self.kl_factor
+        factor = self.factor(self.kl_factor)
+        rate = _anneal(config.learning_rate, config.learning_rate_final, progress) * factor
         if self.observation is None:
             self.observation = self.env.reset()
         sampling, clock = self.env.sampling_seconds, self._time()
@@ -148,8 +155,8 @@ class PPO:
         clock = time.perf_counter()
         metrics = self.improve(rollout, sigma, rate, self._entropy_weight(progress))
         self.seconds["learning"] += self._time() - clock
-        if config.target_kl is not None and not config.guided:
-            self.kl_factor = min(_adapt(self.kl_factor, metrics["kl"], config.target_kl), self.max_factor)
+        if config.target_kl is not None and not config.guided and "kl" in metrics:
+            self.kl_factor = self.factor(_adapt(factor, metrics["kl"], config.target_kl))
         return metrics | {"learning_rate": rate}
 
     @torch.no_grad()
@@ -174,7 +181,8 @@ class PPO:
             rollout.observation[step], rollout.action[step], rollout.log_prob[step] = seen, action, log_prob
             rollout.reward[step] = result.reward
             rollout.done[step] = result.terminated | result.truncated
-            rollout.scored[step], rollout.trained[step] = result.scored, result.trained
+            rollout.scored[step], rollout.earning[step] = result.scored, result.earning
+            rollout.trained[step] = result.trained
             finals = result.finals
             if finals is None:
                 rollout.cut[step] = result.continues
@@ -213,7 +221,7 @@ class PPO:
         return _anneal(config.entropy_peak, config.entropy_final, (progress - rise) / (1 - rise))
 
     def improve(self, rollout: Rollout, sigma: float, rate: float, entropy_weight: float = 0.0) -> dict[str, float]:
-        """Several epochs of minibatches on both networks."""
+        """Several epochs of minibatches on both networks. Without samples to learn from, nothing is said of that."""
         config, model, lesson = self.config, self.model, self._lesson_of(rollout)
         with torch.no_grad():
             value = model.value(rollout.observation, rollout.insight)
@@ -232,7 +240,7 @@ class PPO:
             returns = advantage + value.flatten()
             trained = torch.nonzero(rollout.trained.flatten()).squeeze(1)
             if len(trained) < 2:
-                return {**self._summary(rollout), "kl": 0.0, "clipped": 0.0, "sigma": sigma, "critic_loss": 0.0}
+                return self._summary(rollout)
             model.update_value_scale(returns[trained])
             lesson.target.copy_(model.value_scale.to_normalised(returns))
             group = rollout.kind(config.by_skill).flatten()[trained]
@@ -246,7 +254,8 @@ class PPO:
             return [self._improve_critic(batch) for batch in batches][-1]
 
         def improve_policy() -> Tensor:
-            return [self._improve_policy(batch) for batch in batches][-1]
+            figures = [self._improve_policy(batch) for batch in batches][-1]
+            return figures if len(batches) > 1 else self._figures_after(lesson, batches[0])
 
         if self._beside:
             critic = self._beside.submit(improve_critic)
@@ -261,10 +270,10 @@ class PPO:
     def _summary(self, rollout: Rollout) -> dict[str, float]:
         """Mean reward of the scored steps; the share of all steps that are scored and earn something; the share without
         objects."""
-        scored, least = rollout.scored, self.env.config.termination.lost_reward
+        scored = rollout.scored
         figures = {
             "reward": (rollout.reward * scored).sum() / scored.sum().clamp_min(1),
-            "earning": (scored & (rollout.reward >= least)).float().mean(),
+            "earning": rollout.earning.float().mean(),
             "away": rollout.away.float().mean(),
         }
         return dict(zip(figures, torch.stack(list(figures.values())).tolist(), strict=True))
@@ -284,7 +293,7 @@ class PPO:
         What is recorded needs batches of one size.
         """
         count, size, device = len(trained), min(self.config.minibatch, self.samples_per_update), trained.device
-        within = full_batches(count, size, device) if trained.is_cuda else torch.arange(count).split(size)
+        within = full_batches(count, size, device) if trained.is_cuda else batches_of(count, size)
         orders = (trained[torch.randperm(count, device=device)] for _ in range(self.config.epochs))
         return [order[batch] for order in orders for batch in within]
 
@@ -299,10 +308,16 @@ class PPO:
         return (value - lesson.target[batch]).square().mean()
 
     def _improve_policy_now(self, lesson: Lesson, batch: Tensor) -> Tensor:
-        """One step of the policy; how far it moved, how much of that was clipped, and its mean σ.  [M] → [3]"""
+        """One step of the policy; how far it had moved before, how much of that was clipped, and its mean σ.
+        [M] → [3]"""
         loss, figures = self._policy_loss(lesson, batch)
         self._descend(self.policy_optimiser, loss)
         return figures.detach()
+
+    @torch.no_grad()
+    def _figures_after(self, lesson: Lesson, batch: Tensor) -> Tensor:
+        """The same after the step: before the first one nothing has moved.  [M] → [3]"""
+        return self._policy_loss_now(lesson, batch)[1]
 
     def _policy_loss_now(self, lesson: Lesson, batch: Tensor) -> tuple[Tensor, Tensor]:
         config = self.config

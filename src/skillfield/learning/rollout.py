@@ -10,7 +10,15 @@ from torch import Tensor
 
 from skillfield.imitation import ImitationEnv
 
-__all__ = ["Lesson", "Rollout", "advantages", "clipped_objective", "full_batches", "normalised_within"]
+__all__ = [
+    "Lesson",
+    "Rollout",
+    "advantages",
+    "batches_of",
+    "clipped_objective",
+    "full_batches",
+    "normalised_within",
+]
 
 
 @dataclass
@@ -28,6 +36,7 @@ class Rollout:
     skill: Tensor  # [H, E] which skill the step was part of
     away: Tensor  # [H, E] bool: the objects were out of reach
     scored: Tensor  # [H, E] bool: False on masked steps and without objects; the reported reward leaves these out
+    earning: Tensor  # [H, E] bool: scored, and by SkillMimic's product worth something
     trained: Tensor  # [H, E] bool: False where the step is left out of the losses
     bootstrap: Tensor  # [H, E] value of what an episode saw last that was cut off though it could go on, 0 elsewhere
     cut: Tensor  # [H, E] bool: cut off like that, but what it saw last is not known
@@ -53,6 +62,7 @@ class Rollout:
             skill=room(dtype=torch.long),
             away=room(dtype=torch.bool),
             scored=room(dtype=torch.bool),
+            earning=room(dtype=torch.bool),
             trained=room(dtype=torch.bool),
             bootstrap=room(),
             cut=room(dtype=torch.bool),
@@ -142,6 +152,15 @@ def normalised_within(values: Tensor, group: Tensor, groups: int) -> Tensor:
     centred = values - mean[group]
     variance = values.new_zeros(groups).index_add_(0, group, centred.square()) / (count - 1).clamp_min(1)
     return centred / (variance.sqrt()[group] + 1e-8)
+
+
+def batches_of(count: int, size: int) -> list[Tensor]:
+    """The numbers up to a count in batches of one size; what remains joins the last one if it is less than half of one.
+    A few samples would be a step like any other, and tell how far the policy moved."""
+    batches = list(torch.arange(count).split(size))
+    if len(batches) > 1 and 2 * len(batches[-1]) < size:
+        batches[-2:] = [torch.cat(batches[-2:])]
+    return batches
 
 
 def full_batches(count: int, size: int, device: torch.device | str = "cpu") -> list[Tensor]:

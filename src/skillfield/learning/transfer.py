@@ -40,8 +40,7 @@ def begin_with(checkpoint: Path, ppo: PPO) -> tuple[str, ...]:
     except CheckpointError as problem:
         was = f"task '{state.identity.get('task')}', method '{state.identity.get('method')}'"
         raise CheckpointError(f"{problem} (that policy: {was})") from None
-    if ppo.config.target_kl is not None and not ppo.config.guided:
-        ppo.kl_factor = min(state.kl_factor, ppo.max_factor)
+    ppo.kl_factor = ppo.factor(state.kl_factor)
     return known
 
 
@@ -55,11 +54,11 @@ def _skills(state: SavedState) -> tuple[str, ...]:
 
 def _check_senses(checkpoint: Path, state: SavedState, ppo: PPO, num_known: int) -> None:
     """Refuse a policy that sees, remembers or explores otherwise, even where its networks would fit."""
-    sees, spread = ppo.env.observation_size - len(ppo.env.motion.skills), ppo.config.sigma
+    sees = ppo.env.observation_size - len(ppo.env.motion.skills)
     pairs = {
         "memory": _told_apart(state.history, history_shape(ppo)),
         "numbers that it sees beside its skill": (state.observations - num_known, sees),
-        "learned σ": (state.learned_spread, spread if ppo.config.exploration == "learned" else None),
+        "learned σ": (state.learned_spread, ppo.model.learned_spread),
     }
     for what, (had, has) in pairs.items():
         if had != has:

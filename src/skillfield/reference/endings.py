@@ -29,10 +29,10 @@ def return_exponent(motion: ReferenceMotion, states: StateKinematics, weights: T
     features = similarity_features(canonical(motion, states), weights, states.layout)
     row = torch.arange(len(motion.qpos), device=motion.device)
     clip = motion.clip_of_row
-    last = motion.start + motion.length - 1
+    last, shown_length = motion.start + motion.length - 1, motion.demonstrated_length()
     exponent = similarity_exponent(features.rows(last), features)  # [C, N]
     same_skill = motion.skill.unsqueeze(1) == motion.skill[clip]
-    near_an_end = row > (last - (motion.length // 2).clamp_max(_APART))[clip]
+    near_an_end = row > (motion.start + shown_length - 1 - (shown_length // 2).clamp_max(_APART))[clip]
     shown = motion.valid & motion.demonstrated
     return exponent.masked_fill(~same_skill | near_an_end | ~shown, torch.inf).amin(dim=1)
 
@@ -40,9 +40,10 @@ def return_exponent(motion: ReferenceMotion, states: StateKinematics, weights: T
 def returns(motion: ReferenceMotion, states: StateKinematics, weights: TrackingWeights) -> Tensor:
     """Which clips come back to where they have been, so that they could go on, or were cut off.  [C] bool
 
-    What follows a clip, and a detour, stops after so many frames, wherever that is: only a demonstration's last frame
-    can be the last of all.
+    What follows a clip that comes round, and a detour, stops after so many frames, wherever that is. In a detour only a
+    demonstration's last frame can be the last of all; who comes round could do so again.
     """
     last = motion.start + motion.length - 1
     cut_off = ~motion.final_mask()[motion.origin[last]] | ~motion.valid[last]
-    return (return_exponent(motion, states, weights) < _ALIKE) | cut_off
+    comes_round = (motion.demonstrated_length() > 0) & ~motion.demonstrated[last]
+    return (return_exponent(motion, states, weights) < _ALIKE) | cut_off | comes_round

@@ -19,8 +19,7 @@ class TransitionField:
     ) -> None:
         """margin: frames whose -ln β is within this of the best count as equally similar; the earliest is taken."""
         self.motion, self.states, self.weights, self.margin = motion, states, weights, margin
-        everything = torch.arange(len(motion.qpos), device=motion.device)
-        self.features = similarity_features(motion.kinematics(everything), weights, states.layout)
+        self.features = similarity_features(states(motion.qpos, motion.qvel), weights, states.layout)
         longest = int(motion.length.max())
         self._ahead = torch.arange(longest, device=motion.device)
         self._possible = motion.start_mask() | motion.entry

@@ -46,26 +46,31 @@ class Guide:
     """Targets for characters on their way along a motion."""
 
     def __init__(self, motion: ReferenceMotion, character: Character) -> None:
-        model, device = character.model, motion.device
-        self._motion, self._layout = motion, character.layout(device)
+        model, device, layout = character.model, motion.device, character.layout(motion.device)
+        self._motion, self._layout = motion, layout
         targets = leading_targets(motion, model)
         self._targets = targets.to(device)  # [N, U]
         gains = _correcting_gains(motion, character.layout(), model, targets.double().numpy(), character.substeps)
         self._gains = torch.from_numpy(gains).to(device)  # [n, U, X]
+        self._of_body = torch.ones(layout.num_dofs, dtype=torch.bool, device=device)
+        self._of_body[torch.cat((layout.fields["object_pos"], layout.fields["object_rot"]))] = False  # [D]
         self._number = (torch.cumsum(motion.demonstrated, 0) - 1)[motion.origin]  # [N] of a frame's gains
 
-    def targets(self, row: Tensor, ahead: Tensor, qpos: Tensor, qvel: Tensor) -> Tensor:
-        """What leads these states from a frame to the next one.
+    def targets(self, row: Tensor, ahead: Tensor, qpos: Tensor, qvel: Tensor, away: Tensor) -> tuple[Tensor, Tensor]:
+        """What leads these states from a frame to the next one, and the positions that it is said for: moved to where
+        the frame was demonstrated.
 
-        row, ahead: the frames, numbers of the motion [E]. qpos, qvel: as compared with them [E, Q], [E, D].  [E, U]
+        row, ahead: the frames, numbers of the motion [E]. qpos, qvel: as compared with them [E, Q], [E, D].
+        away: whose objects are out of reach, which nothing corrects [E] bool.  [E, U], [E, Q]
         """
         motion, layout = self._motion, self._layout
         home = motion.origin[row]  # another round repeats a frame at another place
         move = layout.alignment(motion.qpos[row], motion.qpos[home])
         qpos, qvel = layout.move_in_plane(qpos, qvel, *move)
-        error = torch.cat((layout.difference(motion.qpos[home], qpos), qvel - motion.qvel[home]), dim=1)
+        error = torch.stack((layout.difference(motion.qpos[home], qpos), qvel - motion.qvel[home]), dim=1)  # [E, 2, D]
+        error = torch.where(self._of_body | ~away[:, None, None], error, 0.0).flatten(1)
         change = torch.einsum("eux,ex->eu", self._gains[self._number[row]], error)
-        return self._targets[motion.origin[ahead]] - change.clamp(-_REACH, _REACH)
+        return self._targets[motion.origin[ahead]] - change.clamp(-_REACH, _REACH), qpos
 
 
 def _correcting_gains(

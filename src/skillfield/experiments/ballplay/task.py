@@ -41,7 +41,7 @@ _LIVES = Stage(
         "augmentation.p_away": 0.1,
         "augmentation.detours": True,
         "augmentation.p_external": 0.4,  # of the starts, which are two fifths of the episodes now
-        "augmentation.p_neighbour": 0.5,
+        "augmentation.p_neighbour": 0.9,
     },
 )
 """And learns to do so again and again, and to stand when the ball is gone."""
