@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import mujoco
@@ -25,9 +26,11 @@ from skillfield.clips import Clip
 from skillfield.deployment import Policy, export_policy
 from skillfield.deployment.controller import MJDATA, Controller
 from skillfield.deployment.export import OPSET, load_onnx, model_xml, write_onnx
-from skillfield.errors import CharacterError, ConfigError, ExportError
+from skillfield.errors import CharacterError, ClipError, ConfigError, ExportError, SkillfieldNote
 from skillfield.experiments.loading import TrainedRun, load_run
+from skillfield.experiments.run import load_config, save_config
 from skillfield.experiments.shipped import run_folder
+from skillfield.experiments.starter.authoring import CLIP_FOLDER
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.history import HistoryKind
 from skillfield.imitation.perception import Perception
@@ -322,6 +325,56 @@ def test_a_file_that_disagrees_is_not_kept(tmp_path: Path, monkeypatch: pytest.M
         export_policy("starter", out)
     assert [path.name for path in tmp_path.iterdir()] == ["starter.onnx"]
     assert out.read_text() == "earlier"
+
+
+def test_a_failed_export_leaves_all_three_files_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if it is the last of them that cannot be written."""
+    need_extra()
+    out = tmp_path / "starter.onnx"
+    files = [out, out.with_suffix(".json"), out.with_suffix(".xml")]
+    for file in files:
+        file.write_text("earlier")
+
+    def full(path: Path, _: object) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("skillfield.deployment.export.write_onnx", lambda *_: None)
+    monkeypatch.setattr("skillfield.deployment.export._disagreement", lambda *_: 0.0)
+    monkeypatch.setattr("skillfield.deployment.export.write_json", full)
+    with pytest.raises(ExportError, match=r"starter\.json: cannot be written: No space left on device"):
+        export_policy("starter", out)
+    assert sorted(tmp_path.iterdir()) == sorted(files)
+    assert {file.read_text() for file in files} == {"earlier"}
+
+
+def own_run(folder: Path, data: Path) -> Path:
+    """The starter as a run of one's own that was trained on clips in a folder."""
+    shutil.copytree(run_folder("starter"), folder)
+    save_config(replace(load_config(folder), data=str(data)), folder)
+    return folder
+
+
+def test_a_run_whose_clips_are_gone_has_no_starts_and_says_so(tmp_path: Path) -> None:
+    """Those of the package are not what it was trained on; named, they are taken."""
+    run = own_run(tmp_path / "run", tmp_path / "gone")
+    note = rf"^the demonstrations of {run} are not in {tmp_path / 'gone'}: its model has no start states"
+    with pytest.warns(SkillfieldNote, match=note):
+        assert sf.load_policy(run).model.nkey == 0
+    assert sf.load_policy(run, data="starter").model.nkey == 5
+
+
+@pytest.mark.parametrize("harm", ["damaged", "incomplete"])
+def test_clips_that_cannot_be_used_are_no_policy_without_starts(harm: str, tmp_path: Path) -> None:
+    """Only those that are not there at all."""
+    clips = tmp_path / "clips"
+    shutil.copytree(CLIP_FOLDER, clips)
+    if harm == "damaged":
+        (clips / "hold.npz").write_bytes(b"no clip")
+    else:
+        (clips / "hold.npz").unlink()
+    run = own_run(tmp_path / "run", clips)
+    with pytest.raises(ClipError, match="hold"):
+        sf.load_policy(run)
 
 
 def test_a_loaded_policy_leaves_threads_alone() -> None:

@@ -35,6 +35,9 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     ):
         temporary.unlink()
     assert not list(tmp_path.iterdir())
+    long = tmp_path / f"{'x' * 300}.onnx"
+    with pytest.raises(ExportError, match=rf"^{long}: cannot be written: File name too long$"):
+        failing(long, OSError())
 
 
 @pytest.fixture(params=[0o022, 0o002, 0o077], ids=oct)

@@ -13,10 +13,11 @@ import pytest
 import skillfield as sf
 from figures import evaluation_of
 from skillfield.cli.main import main
-from skillfield.errors import ClipError, SkillfieldError, SkillfieldNote, ViewerError
+from skillfield.errors import CheckpointError, ClipError, SkillfieldError, SkillfieldNote, ViewerError
 from skillfield.experiments.recordings import clip_folder
 from skillfield.experiments.shipped import run_folder
 from skillfield.experiments.tasks import starter
+from skillfield.learning.checkpoint import latest_checkpoint
 from skillfield.reporting.runs import read_evaluation
 from skillfield.viewer.serving import check_server
 
@@ -50,6 +51,9 @@ def test_figures_that_cannot_be_kept_are_still_shown(tmp_path: Path) -> None:
     assert len(result.success_rate) == 5
 
 
+BRIEFLY = ("--port", "0", "--seconds", "0.1")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -57,12 +61,23 @@ def test_figures_that_cannot_be_kept_are_still_shown(tmp_path: Path) -> None:
         (["export", "starter", "--out", "file/x.onnx"], "file: cannot be written: File exists"),
         (["export", "starter", "--out", "x.onnx", "--data", "/nowhere"], "no clips (*.npz) in /nowhere"),
         (["bench", "starter", "--seconds", "0.01", "--worlds", "4", "--out", "file/x.json"], "file: cannot be written"),
+        (["export", "starter", "--out", "beside.onnx"], "beside.json, which belongs beside it, is a folder"),
+        (["export", "starter", "--out", f"{'x' * 300}.onnx"], ".onnx: cannot be written: File name too long"),
+        (["play", "starter", *BRIEFLY, "--character", "nix"], "--character means nothing without --clips"),
+        (["play", "--clips", "starter", *BRIEFLY, "--data", "/nowhere"], "--data means nothing with --clips"),
+        (["play", "--clips", "starter", *BRIEFLY, "--films", "/dev/null/x"], "--films means nothing with --clips"),
         (["play", "starter", "--seconds", "0"], "--seconds is 0"),
         (["play", "starter", "--seconds", "nan"], "--seconds is nan"),
         (["data", "show", "starter", "--frames", "0"], "--frames is 0"),
         (["data", "record", "starter", "--out", "new", "--after", "nan"], "nan s after their start"),
         (["data", "record", "starter", "--out", "new", "--stand", "inf"], "inf s standing"),
         (["render", "starter", "--seconds", "inf"], "cannot film inf s"),
+        (
+            ["render", "starter", "--out", "film"],
+            "--out is film: it must be a file whose name ends in .mp4, .gif or .png",
+        ),
+        (["render", "starter", "--out", "film.avi"], "--out is film.avi: it must be a file"),
+        (["render", "starter", "--out", "folder.mp4"], "--out is folder.mp4: it must be a file"),
         (["evaluate", "starter", "--seed", "99999999999999999999"], "seed is 99999999999999999999"),
         (["experiment", "main", "--out", "file"], "--out is file: file is a file, not a folder"),
         (["experiment", "main", "--out", "file/x", "--jobs", "2"], "--out is file/x: file is a file, not a folder"),
@@ -83,15 +98,34 @@ def test_a_mistake_is_one_line(
         for package in ("onnx", "onnxscript", "onnxruntime"):
             pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "folder.onnx").mkdir()
+    folders = ["beside.json", "folder.mp4", "folder.onnx"]
+    for folder in folders:
+        (tmp_path / folder).mkdir()
     (tmp_path / "file").touch()
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder.onnx"]
+    assert {path.name for path in tmp_path.rglob("*")} == {"file", *folders}
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\n", b"7" * 300], ids=["bytes", "long"])
+def test_a_damaged_name_of_the_newest_checkpoint_is_one_line(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever is to be done with the run."""
+    run = tmp_path / "run"
+    shutil.copytree(run_folder("starter"), run)
+    (run / "state.json").unlink()
+    (run / "checkpoints").mkdir()
+    (run / "checkpoints" / "latest").write_bytes(content)
+    with pytest.raises(CheckpointError, match=f"^{run / 'checkpoints' / 'latest'}"):
+        latest_checkpoint(run)
+    assert main(["evaluate", str(run), "--trials", "1"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_an_address_of_another_machine_is_not_a_taken_port() -> None:
     """192.0.2.1 belongs to nobody."""
+    pytest.importorskip("viser", reason="the viewer extra is not installed")
     with pytest.raises(ViewerError, match=r"--host 192\.0\.2\.1: not an address of this machine"):
         check_server("192.0.2.1", 0)
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import imageio.v3 as iio
 import numpy as np
@@ -14,10 +15,11 @@ import tyro
 from PIL import Image
 
 from skillfield.characters import Character, hand
+from skillfield.cli import render
 from skillfield.cli.films import Performer, film, film_strip, labels, load_performers
 from skillfield.cli.main import main
 from skillfield.cli.render import Render
-from skillfield.errors import CheckpointError, ClipError, ConfigError, RenderError
+from skillfield.errors import CheckpointError, ClipError, ConfigError, RenderError, SkillfieldNote
 from skillfield.experiments.run import preset, save_config
 from skillfield.experiments.shipped import run_folder
 from skillfield.reporting import offscreen
@@ -307,9 +309,23 @@ def test_the_command_films_a_script(
     script = ["--script", "forward 0.1s, toss", "--seconds", "0.1", "--size", "96", "64", "--ghost", "--trail"]
     assert main(["render", "starter", *script]) == 0
     assert iio.imread("starter.mp4", plugin="FFMPEG").shape == (6, 64, 96, 3)
-    assert main(["render", "starter", *script, "--out", "strip.png"]) == 0
-    assert capsys.readouterr().out.split() == ["starter.mp4", "strip.png"]
+    assert main(["render", "starter", *script, "--out", "strip.png", "--filmstrip", "9"]) == 0
+    note = "note: strip.png has 6 pictures in a row, not 9: there are 30 in a second\n"
+    assert capsys.readouterr() == ("starter.mp4\nstrip.png\n", note)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["starter.mp4", "strip.png"]
+
+
+@pytest.mark.filterwarnings("error::skillfield.errors.SkillfieldNote")
+def test_a_size_is_obeyed_or_a_note_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GIF is as large as asked, 480 pixels wide if nobody asked; sides of an MP4 are even."""
+    filmed: list[Any] = []
+    monkeypatch.setattr(render, "load_performers", lambda *_: [])
+    monkeypatch.setattr(render, "film", lambda _, __, size, **___: filmed.__iadd__([size]))
+    for name, size in (("a.gif", None), ("a.gif", (501, 65)), ("a.mp4", None), ("a.mp4", (96, 64))):
+        assert Render((Path("starter"),), Path(name), size=size).run() == 0
+    assert filmed == [(480, 270), (501, 65), (1280, 720), (96, 64)]
+    with pytest.warns(SkillfieldNote, match="the film has 96×64 pixels: sides of an MP4 are even"):
+        Render((Path("starter"),), Path("a.mp4"), size=(97, 65)).run()
 
 
 def without_checkpoint(folder: Path) -> Path:
@@ -331,7 +347,6 @@ def without_checkpoint(folder: Path) -> Path:
         (["starter", "--size", "8", "8"], ConfigError, "cannot film at 8×8 pixels"),
         (["starter", "--filmstrip", "0"], ConfigError, "at least one picture"),
         (["starter", "--filmstrip", "3", "--out", "a.mp4"], ConfigError, "a filmstrip is a PNG, not '.mp4'"),
-        (["starter", "--out", "a.avi"], RenderError, "unknown kind of video '.avi'"),
         (["starter", "nowhere"], CheckpointError, "nowhere: no such run folder"),
         (["new"], CheckpointError, "no checkpoint here"),
         (["starter", "other"], ConfigError, "other is of ballplay"),

@@ -1,6 +1,7 @@
 """The report says what the run folders say, needs nothing but itself, and leaves nothing half-written."""
 
 import json
+import math
 import re
 import shlex
 import statistics
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 import tyro
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from run_pages import SKILLS, Page, add_graph, evaluation, make_run, report
 from skillfield.cli.report import Report
@@ -167,12 +168,23 @@ def test_two_tasks_have_their_own_tables(tmp_path: Path) -> None:
     assert "other: Results" in page.text
 
 
-def damage(name: str, content: str) -> Callable[[Path], None]:
+def damage(name: str, content: str | bytes) -> Callable[[Path], None]:
     """Overwrites a file of a run."""
 
     def change(run: Path) -> None:
         add_graph(run)
-        (run / name).write_text(content)
+        (run / name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+    return change
+
+
+def another_graph(**changes: list[float]) -> Callable[[Path], None]:
+    """Overwrites some of a graph's columns."""
+
+    def change(run: Path) -> None:
+        add_graph(run)
+        path = run / "graph.safetensors"
+        save_file(load_file(path) | {name: torch.tensor(column) for name, column in changes.items()}, path)
 
     return change
 
@@ -202,6 +214,11 @@ def damage(name: str, content: str) -> Callable[[Path], None]:
         ),
         (damage("graph.safetensors", "damaged"), "graph.safetensors: cannot be read"),
         (damage("checkpoints/00000001/training.safetensors", "x"), "training.safetensors: cannot be read"),
+        (damage("checkpoints/latest", b"\xff"), "latest: names no checkpoint: 'utf-8' codec"),
+        (damage("checkpoints/latest", "7" * 300), "latest: names no checkpoint: [Errno 36] File name too long"),
+        (another_graph(source_row=[-1, 0, 1]), "graph.safetensors: an edge uses row -1"),
+        (another_graph(target_row=[2, 14, 9]), "graph.safetensors: an edge uses row 14"),
+        (another_graph(exponent=[0.1, math.nan, 2.0]), "graph.safetensors: the exponent of an edge is not a number"),
     ],
 )
 def test_a_damaged_run_is_one_line_and_leaves_the_old_page(

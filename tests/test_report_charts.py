@@ -1,5 +1,6 @@
 """The pictures of a report: curves, bars, the graph of connections, and where training starts."""
 
+import json
 import math
 import re
 import statistics
@@ -129,6 +130,25 @@ def test_missing_frames_are_no_starts_in_the_report_either(
     weights, _ = relative_weights(run)
     starts = build_motion(task, hand_character).start_mask()
     assert np.isfinite(weights).tolist() == starts.tolist()
+
+
+def test_where_training_starts_is_told_with_the_settings_of_then(tmp_path: Path) -> None:
+    """A stage that has begun counts, one that has not does not."""
+    run = make_run(tmp_path / "a", "full")
+    add_graph(run)
+    usual = re.findall("λ<sub>s</sub> = [^<]*", report(run))
+    stages = Stage(2000, {"augmentation.frame_sharpness": 7.5}), Stage(9000, {"augmentation.adapt": False})
+    staged = make_run(tmp_path / "b", "full", stages=stages)
+    add_graph(staged)
+    html = report(staged)
+    assert usual != re.findall("λ<sub>s</sub> = [^<]*", html) == ["λ<sub>s</sub> = 7.5"]
+    plain = replace(read_run(staged, json.loads((staged / "config.json").read_text())))
+    sharp = {"frame_sharpness": 7.5, "skill_sharpness": plain.augmentation["skill_sharpness"]}
+    later = relative_weights(replace(plain, latest={"augmentation": sharp}))[0]
+    assert not np.allclose(later, relative_weights(plain)[0], equal_nan=True)
+    over = make_run(tmp_path / "c", "full", stages=(Stage(2000, {"augmentation.adapt": False}),))
+    add_graph(over)
+    assert "Where training starts" not in report(over)
 
 
 def test_the_graph_is_drawn_skill_by_skill(tmp_path: Path) -> None:

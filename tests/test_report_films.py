@@ -79,12 +79,24 @@ def test_nothing_is_filmed_that_the_page_cannot_show(tmp_path: Path, monkeypatch
     assert len(page.resources) == 2
 
 
+def test_a_transition_is_filmed_for_the_tasks_that_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others go without; one that no task has is an error."""
+    runs = make_run(tmp_path / "a"), make_run(tmp_path / "b", task="other", skills=("hold", "juggle"))
+    made = pretend_to_film(monkeypatch)
+    report(*runs, videos=True, transitions=("toss:hold", "hold:juggle"))
+    films = [path for path in made if path.parent.name == "transitions"]
+    wanted = (("a", "toss--hold.mp4"), ("b", "hold--juggle.mp4"))
+    assert films == [tmp_path / run / "videos" / "transitions" / name for run, name in wanted]
+    with pytest.raises(ConfigError, match=r"^--transitions hold:fly: starter: unknown skill 'fly'.*; other: unknown"):
+        report(*runs, transitions=("toss:hold", "hold:fly"))
+
+
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ("hold", "'hold' is no pair"),
-        ("hold:juggle", "unknown skill 'juggle'; known: hold, toss"),
-        ("hold:hold", "leads to another skill"),
+        ("hold", "--transitions hold: starter: 'hold' is no pair"),
+        ("hold:juggle", "--transitions hold:juggle: starter: unknown skill 'juggle'; known: hold, toss"),
+        ("hold:hold", "--transitions hold:hold: starter: a transition leads to another skill"),
     ],
 )
 def test_a_choice_of_transitions_that_makes_no_sense_is_refused(choice: str, message: str, tmp_path: Path) -> None:
@@ -123,6 +135,19 @@ def test_a_page_that_would_be_too_large_leaves_films_out(tmp_path: Path, monkeyp
     assert len(html) < 2_000_000
     assert len(Page(html).resources) == 1
     assert "1 film left out" in html
+
+
+def test_a_transition_that_was_left_out_says_where_its_film_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is there, and filming it again would not bring it into the page."""
+    run = make_run(tmp_path / "a")
+    film = run / "videos" / "transitions" / "hold--toss.mp4"
+    film.parent.mkdir(parents=True)
+    film.write_bytes(bytes(2_000_000))
+    monkeypatch.setattr(page_module, "MAX_PAGE_BYTES", 2_000_000)
+    text = Page(report(run, videos=True)).text
+    assert f"Left out to keep the page small: {film}" in text
+    assert "--transitions hold:toss makes one" not in text
+    assert "--transitions toss:hold makes one" in text
 
 
 @pytest.mark.parametrize("error", [RenderError("no OpenGL"), ConfigError("unknown task 'mine'")])
@@ -183,6 +208,39 @@ document.title = 'seen ' + seen.join(' ');
 </script></body>"""
 
 
+def after_a_visit(page: Path, link: str = "") -> str:
+    """What a browser has of a page when its scripts have run."""
+    browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={page.parent / 'profile'}"]
+    address = f"file://{page}{link}"
+    return subprocess.run([*browser, "--dump-dom", address], capture_output=True, text=True, timeout=120).stdout
+
+
+def test_what_a_link_has_opened_can_be_closed(tmp_path: Path) -> None:
+    """A set is a target until the address loses its end by itself: that comes before the history forgets it."""
+    html = report(make_run(tmp_path / "a"))
+    assert html.index("location.hash = ''") < html.index("history.replaceState")
+
+
+_LEAVING = """<script>
+const target = () => document.querySelector(':target')?.id ?? 'none';
+addEventListener('load', () => {
+  const before = target();
+  document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }));
+  document.title = ['left', before, target(), shown()?.id ?? 'none', location.href.split('/').pop()].join(' ');
+});
+</script></body>"""
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no Chromium to press a key in")
+def test_a_browser_closes_what_a_link_has_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And forgets the link."""
+    run = make_run(tmp_path / "a")
+    pretend_to_film(monkeypatch)
+    (tmp_path / "page.html").write_text(report(run, videos=True).replace("</body>", _LEAVING))
+    dom = after_a_visit(tmp_path / "page.html", "#skill-0-1")
+    assert "<title>left skill-0-1 none none page.html</title>" in dom
+
+
 @pytest.mark.skipif(not shutil.which("chromium"), reason="no Chromium to click with")
 def test_a_click_enlarges_and_escape_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a real browser: a cell opens its transition, a film opens its row, and both can be left."""
@@ -190,8 +248,4 @@ def test_a_click_enlarges_and_escape_closes(tmp_path: Path, monkeypatch: pytest.
     pretend_to_film(monkeypatch)
     html = report(*runs, videos=True, transitions=("all",))
     (tmp_path / "clicked.html").write_text(html.replace("</body>", _CLICKS))
-    browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    shown = subprocess.run(
-        [*browser, "--dump-dom", f"file://{tmp_path / 'clicked.html'}"], capture_output=True, text=True, timeout=120
-    )
-    assert "<title>seen pair-0-0-1 none skill-0-1 none</title>" in shown.stdout
+    assert "<title>seen pair-0-0-1 none skill-0-1 none</title>" in after_a_visit(tmp_path / "clicked.html")

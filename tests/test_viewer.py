@@ -141,18 +141,17 @@ def test_a_fallen_character_is_set_up_again(session: Session) -> None:
 
 
 def test_a_push_moves_the_ball_as_told(session: Session) -> None:
-    """One metre per second for a ball as heavy as it was built, half of that for one twice as heavy."""
+    """One metre per second, whatever the ball weighs by then."""
     toss = session.motion.names.index("toss")
     in_flight = int(session.motion.length[toss]) - 5
     try:
-        for mass, gained in ((session.ball_mass, 1.0), (2 * (session.ball_mass or 0.0), 0.5)):
-            assert mass
+        for mass in (0.6, 1.2, 0.1):
             session.set_ball_mass(mass)
             session.reset(toss, in_flight)
             before = ball_velocity(session)
             session.push("ball", "left", 1.0)
             session.step()
-            assert (ball_velocity(session) - before)[1] == pytest.approx(gained, rel=0.02)
+            assert (ball_velocity(session) - before)[1] == pytest.approx(1.0, rel=0.02)
             before = ball_velocity(session)
             session.step()  # a push is over after one step
             assert (ball_velocity(session) - before)[1] == pytest.approx(0.0, abs=0.01)

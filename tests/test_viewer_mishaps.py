@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 import signal
 import threading
 import time
@@ -16,7 +17,7 @@ import torch
 
 from bare_page import BarePage
 from skillfield.cli.main import main
-from skillfield.errors import ConfigError
+from skillfield.errors import ClipError, ConfigError
 from skillfield.experiments.starter.authoring import CLIP_FOLDER
 from skillfield.viewer.instruments import readings_html
 from skillfield.viewer.loop import Loop
@@ -117,6 +118,56 @@ def test_half_a_number_does_not_end_the_session(
     assert wait_until(lambda: session.num_steps > steps + 1)
 
 
+@pytest.mark.parametrize(("mass", "least", "most"), [(0.004, 0.0008, 3.0), (0.6, 0.1, 3.0), (20.0, 0.1, 100.0)])
+@pytest.mark.parametrize("bounce", [0.03, 0.8, 0.99])
+def test_sliders_begin_where_the_ball_was_built(
+    mass: float, least: float, most: float, bounce: float, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As light or lively as it may be; each has room on both sides of its mass."""
+    pytest.importorskip("viser", reason="the viewer extra is not installed")
+    monkeypatch.setattr(Session, "ball_mass", mass)
+    monkeypatch.setattr(Session, "ball_bounce", bounce)
+    server = open_server("127.0.0.1", 0, "")
+    sliders, add = {}, server.gui.add_slider
+
+    def kept(label: str, **settings: Any) -> Any:
+        sliders[label] = add(label, **settings)
+        return sliders[label]
+
+    monkeypatch.setattr(server.gui, "add_slider", kept)
+    try:
+        Page(server, session, "", Path("films"))
+    finally:
+        close_server(server)
+    weight = sliders["Ball mass, kg"]
+    assert (weight.value, weight.min, weight.max) == (mass, least, most)
+    assert weight.step <= least
+    assert sliders["Ball bounce"].value == bounce
+
+
+def test_only_a_floor_that_gives_back_has_a_bounce(session: Session) -> None:
+    """A contact with MuJoCo's usual numbers, or one that is damped beyond any bounce, has none to change."""
+    model = session.character.model
+    solref = model.pair_solref[model.pair("ball-floor").id]
+    built = solref.copy()
+    try:
+        for numbers in ((0.02, 1.0), (-2500.0, -100.0)):
+            solref[:] = numbers
+            assert session.ball_bounce is None
+    finally:
+        solref[:] = built
+    assert session.ball_bounce == pytest.approx(0.8)
+
+
+def test_clips_of_one_name_are_refused(tmp_path: Path) -> None:
+    """The list of clips on the page could not tell them apart."""
+    pytest.importorskip("viser", reason="the viewer extra is not installed")
+    for name in ("one.npz", "two.npz"):
+        shutil.copy(CLIP_FOLDER / "hold.npz", tmp_path / name)
+    with pytest.raises(ClipError, match=rf"^{tmp_path}: several clips are called \['hold'\]"):
+        clip_viewer(tmp_path, port=0)
+
+
 def test_nor_does_it_end_the_reading_of_clips(visit: Callable[[Any, Loop], BarePage]) -> None:
     """The same box on the page of clips; and an edge that is not there is the last one."""
     pytest.importorskip("viser", reason="the viewer extra is not installed")
@@ -143,9 +194,9 @@ def test_what_nobody_foresaw_is_told_and_the_rest_goes_on(session: Session) -> N
     assert session.num_steps == steps + 1
 
 
-@pytest.mark.parametrize("mass", [0.1, 0.6])
+@pytest.mark.parametrize("mass", [0.1, 0.6, 3.0])
 def test_a_dragged_ball_comes_to_rest_where_the_spring_ends(session: Session, mass: float) -> None:
-    """However long the mouse is held still; lower by what its weight stretches the spring."""
+    """However long the mouse is held still; 12 cm lower, as heavy or light as it has been made."""
     ball, toss = session.character.object_ids[0], session.motion.names.index("toss")
     session.set_ball_mass(mass)
     session.reset(toss, int(session.motion.length[toss]) - 5)
@@ -154,7 +205,7 @@ def test_a_dragged_ball_comes_to_rest_where_the_spring_ends(session: Session, ma
     session.pull(ball, away)
     for _ in range(180):
         session.step()
-    sag = mass * GRAVITY / (80.0 * 0.6)
+    sag = GRAVITY / 80.0
     assert ball_place(session) == pytest.approx(end - [0.0, 0.0, sag], abs=0.02)
     assert np.linalg.norm(session._engine.state.object_lin_vel_w[0, 0].numpy()) < 0.05
 

@@ -35,19 +35,21 @@ def atomic_file(path: Path) -> Iterator[Path]:
     An OSError about the temporary path, or about none, names `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = None
     try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
         yield temporary
         _settle(temporary)
         os.replace(temporary, path)
     except OSError as problem:
-        if str(problem.filename or name) == name:
+        if temporary is None or str(problem.filename or temporary) == str(temporary):
             problem.strerror, problem.filename = problem.strerror or str(problem), str(path)
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -1,12 +1,14 @@
 """What `render`, `report` and `demo` share: runs become performers, and performers are filmed."""
 
+import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from skillfield.api import env_factory
-from skillfield.errors import ConfigError
+from skillfield.errors import ConfigError, SkillfieldNote
 from skillfield.experiments.loading import load_run
 from skillfield.experiments.run import RunConfig, load_config
 from skillfield.experiments.shipped import run_folder
@@ -14,21 +16,24 @@ from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
-from skillfield.reporting.filming import Picture, draw_strips, draw_takes, panel_size
+from skillfield.reporting.filming import Picture, draw_strips, draw_takes, mosaic_size, panel_size
 from skillfield.reporting.filmstrip import TILE_HEIGHT, TILE_WIDTH, filmstrip, stack_strips, write_picture
 from skillfield.reporting.scene import SceneRenderer
 from skillfield.reporting.script import Part
 from skillfield.reporting.takes import VIDEO_FPS, Take, record_take
-from skillfield.reporting.video import write_video
+from skillfield.reporting.video import film_size, write_video
 
 __all__ = [
+    "GIF_SIZE",
     "VIDEO_SIZE",
     "Performer",
     "Scene",
+    "check_out",
     "check_size",
     "film",
     "film_run",
     "film_strip",
+    "filmed_size",
     "find_cast",
     "labels",
     "load_performers",
@@ -37,7 +42,11 @@ __all__ = [
 VIDEO_SIZE = (1280, 720)
 """Width and height of a film."""
 
+GIF_SIZE = (480, 270)
+"""The same of a GIF: larger ones are soon too large for a page."""
+
 _SMALLEST = 16  # pixels along a side
+_KINDS = (".mp4", ".gif", ".png")
 
 Scene = Sequence[Part]
 """What is played without a cut."""
@@ -123,6 +132,11 @@ def film(
             write_video(pictures(), path, VIDEO_FPS, compact=compact)
 
 
+def filmed_size(size: tuple[int, int], count: int, path: Path) -> tuple[int, int]:
+    """What a film of so many performers has of a size: panels are equally large, and some files have even sides."""
+    return film_size(path, mosaic_size(panel_size(size, count), count))
+
+
 def film_strip(
     performers: Sequence[Performer],
     scenes: Sequence[Scene],
@@ -143,6 +157,9 @@ def film_strip(
         for scene in scenes:
             title = ", ".join(dict.fromkeys(part.skill.replace("_", " ") for part in scene))
             takes = [performer.play(scene, ghost) for performer in performers]
+            if len(takes[0]) < count:
+                note = f"{path} has {len(takes[0])} pictures in a row, not {count}: there are {VIDEO_FPS} in a second"
+                warnings.warn(note, SkillfieldNote, stacklevel=2)
             strips = draw_strips(takes, renderer, count, trail=trail)
             for (pictures, captions), name in zip(strips, names, strict=True):
                 rows.append(filmstrip(pictures, captions, " · ".join(filter(None, (name, title)))))
@@ -160,6 +177,13 @@ def film_run(run: Path, out: Path, seconds: float, size: tuple[int, int]) -> Non
 def _performer(folder: Path, chosen: Task, data: Path | None) -> Performer:
     run = load_run(folder, task=chosen, data=data)
     return Performer(folder, run.config, env_factory(chosen, run.config, run.networks, "cpu")(1), run.networks)
+
+
+def check_out(out: Path) -> None:
+    """Raise unless a film or a filmstrip can be written there."""
+    if out.suffix.lower() not in _KINDS or os.path.isdir(out):
+        kinds = f"{', '.join(_KINDS[:-1])} or {_KINDS[-1]}"
+        raise ConfigError(f"--out is {out}: it must be a file whose name ends in {kinds}")
 
 
 def check_size(size: tuple[int, int]) -> None:

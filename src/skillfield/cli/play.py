@@ -30,9 +30,9 @@ class Play:
     clips: Path | None = None
     """Instead of a policy: a clip, a folder of clips, or the name of a task, whose clips are played as they are."""
     character: str | None = None
-    """Built-in character that shows the clips; by default the one that they name."""
+    """With --clips: built-in character that shows them; by default the one that they name."""
     data: Path | None = None
-    """Folder of imported recordings, if they lie elsewhere than in training."""
+    """Of a policy: folder of imported recordings, if they lie elsewhere than in training."""
     port: int = 8080
     """Of the page; 0 takes any that is free."""
     host: str = LOOPBACK
@@ -40,7 +40,7 @@ class Play:
     open: bool = False
     """Open the page in a browser."""
     films: Path = Path("films")
-    """Folder for recordings."""
+    """Of a policy: folder for recordings."""
     seconds: float | None = None
     """Stop by itself after so long, and say how fast it was."""
 
@@ -48,6 +48,7 @@ class Play:
         """Serve until interrupted."""
         if (self.run_folder is None) == (self.clips is None):
             raise ConfigError("say what to play: a run folder, a shipped policy such as starter, or --clips FOLDER")
+        self._check_useful()
         if self.seconds is not None and not 0 < self.seconds < math.inf:
             raise ConfigError(f"--seconds is {self.seconds:g}; it must be positive and finite")
         if self.clips is not None:
@@ -69,3 +70,13 @@ class Play:
             if self.seconds is not None:
                 print(viewer.summary(time.perf_counter() - began))
         return 0
+
+    def _check_useful(self) -> None:
+        """Raise if an option is given that belongs to what is not played."""
+        if self.clips is None:
+            given, where = {"--character": self.character is not None}, "without"
+        else:
+            given, where = {"--data": self.data is not None, "--films": self.films != Play.films}, "with"
+        for option, is_given in given.items():
+            if is_given:
+                raise ConfigError(f"{option} means nothing {where} --clips; leave it out")

@@ -2,9 +2,10 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
+from itertools import permutations
 from pathlib import Path
 from typing import Annotated
 
@@ -42,7 +43,8 @@ class Report:
     videos: bool = True
     """Show films of one run per method: those in RUN/videos; what is missing there is filmed now."""
     transitions: tuple[str, ...] = ("all",)
-    """Which transitions to film and show: all, none, or pairs such as hold:toss. Films that exist are always shown."""
+    """Which transitions to film and show: all, none, or pairs such as hold:toss, of tasks that have both. Films that
+    exist are always shown."""
     data: Path | None = None
     """Folder of imported recordings, if they lie elsewhere than in training."""
 
@@ -64,10 +66,10 @@ def write_report(
     """Write the page. Every run is read before anything is filmed or written."""
     if out.is_dir():
         raise ConfigError(f"{out} is a folder; --out names the page to write")
-    records = [read_run(folder, to_dict(load_config(folder))) for folder in _run_folders(folders)]
+    records = [_record(folder) for folder in _run_folders(folders)]
     places = list(METHODS)
     records.sort(key=lambda record: places.index(record.method) if record.method in places else len(places))
-    pairs = {record.task: _pairs(transitions, record.skills) for record in records}
+    pairs = _pairs(transitions, {record.task: record.skills for record in records})
     notes = _film_missing(records, pairs, data) if videos else []
     page = report_page(records, datetime.now(), _version(), videos=videos, notes=notes)
     try:
@@ -75,6 +77,13 @@ def write_report(
             temporary.write_text(page, encoding="utf-8")
     except OSError as problem:
         raise SkillfieldError(f"{out}: cannot be written: {problem.strerror or problem}") from None
+
+
+def _record(folder: Path) -> RunRecord:
+    """What a run's folder tells, with the settings that held in the end."""
+    config = load_config(folder)
+    record = read_run(folder, to_dict(config))
+    return replace(record, latest=to_dict(config.at(record.samples)))
 
 
 def _version() -> str:
@@ -99,24 +108,36 @@ def _run_folders(folders: Sequence[Path]) -> list[Path]:
     return list(found.values())
 
 
-def _pairs(transitions: Sequence[str], skills: Sequence[str]) -> list[tuple[str, str]]:
-    """The ordered pairs of skills that a choice stands for."""
-    every = [(source, target) for source in skills for target in skills if source != target]
-    chosen: list[tuple[str, str]] = []
+def _pairs(transitions: Sequence[str], skills: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[str, str]]]:
+    """The ordered pairs of skills that the choices stand for, task by task. A pair that some tasks lack is one of the
+    others.
+
+    skills: of each task.
+    """
+    chosen: dict[str, list[tuple[str, str]]] = {task: [] for task in skills}
     for choice in transitions:
-        if choice in ("all", "none"):
-            chosen += every if choice == "all" else []
-            continue
-        source, colon, target = choice.partition(":")
-        if not colon:
-            raise ConfigError(
-                f"--transitions '{choice}' is no pair; say all, none, or for instance {':'.join(skills[:2])}"
-            )
-        pair = (find_skill(source, skills), find_skill(target, skills))
-        if pair not in every:
-            raise ConfigError(f"--transitions '{choice}': a transition leads to another skill")
-        chosen.append(pair)
-    return list(dict.fromkeys(chosen))
+        problems = []
+        for task, known in skills.items():
+            try:
+                chosen[task] += _chosen(choice, known)
+            except ConfigError as problem:
+                problems.append(f"{task}: {problem}")
+        if len(problems) == len(skills):
+            raise ConfigError(f"--transitions {choice}: {'; '.join(problems)}")
+    return {task: list(dict.fromkeys(pairs)) for task, pairs in chosen.items()}
+
+
+def _chosen(choice: str, skills: Sequence[str]) -> list[tuple[str, str]]:
+    """The ordered pairs of a task's skills that a choice stands for."""
+    if choice in ("all", "none"):
+        return list(permutations(skills, 2)) if choice == "all" else []
+    source, colon, target = choice.partition(":")
+    if not colon:
+        raise ConfigError(f"'{choice}' is no pair; say all, none, or for instance {':'.join(skills[:2])}")
+    pair = (find_skill(source, skills), find_skill(target, skills))
+    if len(set(pair)) == 1:
+        raise ConfigError("a transition leads to another skill")
+    return [pair]
 
 
 def _film_missing(

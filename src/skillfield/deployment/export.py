@@ -3,6 +3,7 @@
 import importlib
 import logging
 import math
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,8 +62,11 @@ def export_policy(
     licence: what the card says; the package's for a shipped policy.
     """
     out = Path(out)
-    if out.suffix != ".onnx" or out.is_dir():
+    if out.suffix != ".onnx" or os.path.isdir(out):
         raise ConfigError(f"--out is {out}: it must be a file whose name ends in .onnx")
+    paths = (out, out.with_suffix(".json"), out.with_suffix(".xml"))
+    if folder := next((path for path in paths if os.path.isdir(path)), None):
+        raise ConfigError(f"--out is {out}: {folder}, which belongs beside it, is a folder")
     loaded = load_run(run, task=task, data=data)
     for package in ("onnx", "onnxscript", "onnxruntime"):
         _package(package)
@@ -72,7 +76,6 @@ def export_policy(
     model = spec.compile()
     xml = model_xml(spec, model)
     card = make_card(loaded, controller, model, licence) | {"opset": OPSET}
-    paths = (out, out.with_suffix(".json"), out.with_suffix(".xml"))
     with write_errors(ExportError), atomic_file(out) as temporary:
         write_onnx(controller, temporary, {"skillfield": json_text(card)})
         error = _disagreement(temporary, controller, model)
@@ -81,7 +84,7 @@ def export_policy(
             raise ExportError(f"{out}: not written: {'its targets are not numbers' if math.isnan(error) else differs}")
         with atomic_file(paths[2]) as model_file:
             model_file.write_text(xml)
-        write_json(paths[1], card | {"agreement": {"max_error": error, "steps": _CHECKED_STEPS}})
+            write_json(paths[1], card | {"agreement": {"max_error": error, "steps": _CHECKED_STEPS}})
     return Exported(*paths, max_error=error, checked_steps=_CHECKED_STEPS)
 
 

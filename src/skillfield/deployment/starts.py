@@ -1,5 +1,6 @@
 """A character's model with a keyframe per skill: where its first demonstration begins."""
 
+import warnings
 from pathlib import Path
 
 import mujoco
@@ -7,21 +8,24 @@ import torch
 
 from skillfield.characters import Character
 from skillfield.characters.drives import DrivePositions
-from skillfield.errors import ClipError
+from skillfield.errors import ClipError, SkillfieldNote
 from skillfield.experiments.loading import TrainedRun
-from skillfield.experiments.recordings import named_clips
+from skillfield.experiments.recordings import clip_folder
 from skillfield.experiments.run import build_motion
 
 __all__ = ["spec_with_starts"]
 
 
 def spec_with_starts(run: TrainedRun, character: Character) -> mujoco.MjSpec:
-    """The character's spec; it has no keyframes of ours where the demonstrations are not at hand."""
-    spec = character.spec.copy()
+    """The character's spec; without keyframes of ours, and with a note, where the demonstrations are not at hand."""
+    spec, data = character.spec.copy(), run.config.data
     try:
-        motion = build_motion(run.task, character, "cpu", run.config.data if _is_there(run.config.data) else None)
+        clip_folder(run.task, Path(data) if data else None)
     except ClipError:
+        note = f"the demonstrations of {run.folder} are not {f'in {data}' if data else 'here'}: its model has no start "
+        warnings.warn(f"{note}states; data says where they are", SkillfieldNote, stacklevel=2)
         return spec
+    motion = build_motion(run.task, character, "cpu", data)
     drives, may_start = DrivePositions(character.model), motion.start_mask()
     for number, skill in enumerate(motion.skills):
         rows = torch.nonzero(may_start & (motion.skill[motion.clip_of_row] == number)).squeeze(1)
@@ -37,8 +41,3 @@ def spec_with_starts(run: TrainedRun, character: Character) -> mujoco.MjSpec:
                 ctrl=drives(qpos).tolist(),
             )
     return spec
-
-
-def _is_there(folder: str | None) -> bool:
-    """A run may come from another machine, where its recordings lay elsewhere."""
-    return folder is not None and named_clips(Path(folder)).is_dir()

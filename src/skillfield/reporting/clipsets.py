@@ -73,15 +73,19 @@ def pair_sets(task: int, section: str, groups: Groups, skills: Sequence[str], ro
         for j, target in enumerate(skills):
             if i == j:
                 continue
-            films = []
+            films, left_out = [], []
             for method, run in runs.items():
                 path = videos[method].get((source, target))
                 data = room.source(path) if path else None
                 if data:
                     films.append(_film(data, method, run, f"TSR {_transition_rate(run, source, target)}"))
+                elif path:
+                    left_out.append(f"<code>{escape(str(path))}</code>")
             title = f"{escape(source)} → {escape(target)}"
             flag = escape(f"--transitions {source}:{target}")
             note = "" if films else f"<p>This page has no film of it. <code>{flag}</code> makes one.</p>"
+            if left_out:
+                note = f"<p>Left out to keep the page small: {', '.join(left_out)}</p>"
             sets.append(_set(pair_id(task, i, j), title, section, films, note, hidden=True))
     return sets
 

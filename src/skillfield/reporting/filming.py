@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 from skillfield.reporting.scene import SceneRenderer
 from skillfield.reporting.takes import VIDEO_FPS, Take
 
-__all__ = ["TRAIL_SECONDS", "Picture", "draw_strips", "draw_takes", "panel_grid", "panel_size"]
+__all__ = ["TRAIL_SECONDS", "Picture", "draw_strips", "draw_takes", "mosaic_size", "panel_grid", "panel_size"]
 
 TRAIL_SECONDS = 1.2
 """How long the trail of an object stays."""
@@ -33,6 +33,12 @@ def panel_size(size: tuple[int, int], count: int) -> tuple[int, int]:
     """Width and height of each of so many panels that share a picture."""
     columns, rows = panel_grid(count)
     return (size[0] - _GAP * (columns - 1)) // columns, (size[1] - _GAP * (rows - 1)) // rows
+
+
+def mosaic_size(panel: tuple[int, int], count: int) -> tuple[int, int]:
+    """Width and height of a picture of so many panels."""
+    columns, rows = panel_grid(count)
+    return columns * (panel[0] + _GAP) - _GAP, rows * (panel[1] + _GAP) - _GAP
 
 
 def draw_takes(
@@ -84,10 +90,10 @@ def draw_strips(
 def _mosaic(panels: Sequence[Picture]) -> Picture:
     if len(panels) == 1:
         return panels[0]
-    columns, rows = panel_grid(len(panels))
+    columns, _ = panel_grid(len(panels))
     height, width = panels[0].shape[:2]
-    shape = (rows * (height + _GAP) - _GAP, columns * (width + _GAP) - _GAP, 3)
-    page = np.full(shape, _GAP_COLOUR, np.uint8)
+    whole = mosaic_size((width, height), len(panels))
+    page = np.full((whole[1], whole[0], 3), _GAP_COLOUR, np.uint8)
     for number, panel in enumerate(panels):
         top, left = number // columns * (height + _GAP), number % columns * (width + _GAP)
         page[top : top + height, left : left + width] = panel

@@ -160,8 +160,10 @@ function leave() {
   if (!set) return;
   films(set).forEach(film => film.pause());
   set.classList.remove('open');
-  if (location.hash === '#' + set.id) history.replaceState(null, '', location.pathname + location.search);
-  if (set.matches(':target')) location.hash = '';
+  if (location.hash === '#' + set.id) {
+    location.hash = '';  // it is a target until then, whatever the address becomes
+    history.replaceState(null, '', location.pathname + location.search);
+  }
   document.body.style.overflow = '';
 }
 function enter(set) {

@@ -199,8 +199,7 @@ def _starts(topic: _Topic) -> str:
     for method, runs in topic.groups.items():
         run, charts = next(((run, charts) for run in runs if (charts := start_charts(run))), (None, []))
         if run is not None:
-            sharpness = run.config["augmentation"]["frame_sharpness"]
-            sharp = f"<small>λ<sub>s</sub> = {sharpness:g}</small>"
+            sharp = f"<small>λ<sub>s</sub> = {run.augmentation['frame_sharpness']:g}</small>"
             parts.append(f"<h3>{escape(method)}, seed {run.seed} {sharp}</h3>{_grid(charts)}")
     caption = (
         "Adaptive sampling at the newest checkpoint. Above: the running mean reward of episodes that started in each "

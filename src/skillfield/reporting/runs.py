@@ -73,6 +73,14 @@ class RunRecord:
     clips: tuple[ClipRows, ...] = ()
     edges: Edges | None = None
     mean_reward: Numbers | None = None  # [N] running mean reward per start frame
+    latest: Mapping[str, Any] | None = None
+    """`config` as its stages have changed it by the last measurement; None if it has none."""
+
+    @property
+    def augmentation(self) -> Mapping[str, Any]:
+        """Where episodes start by the last measurement."""
+        augmentation: Mapping[str, Any] = (self.latest or self.config)["augmentation"]
+        return augmentation
 
     @property
     def task(self) -> str:
@@ -270,19 +278,25 @@ def _read_edges(path: Path, clips: Sequence[ClipRows]) -> Edges | None:
     source, target, exponent = _tensors(path, "source_row", "target_row", "exponent")
     if not len(source) == len(target) == len(exponent):
         raise SkillfieldError(f"{path}: {len(source)} sources, {len(target)} targets, {len(exponent)} exponents")
-    highest, rows = max(source.max(initial=-1), target.max(initial=-1)), sum(clip.length for clip in clips)
-    if highest >= rows:
-        raise SkillfieldError(f"{path}: an edge uses row {highest:.0f}, clips.json has {rows} rows")
+    used, rows = np.concatenate((source, target)), sum(clip.length for clip in clips)
+    strange = used[~((used >= 0) & (used < rows))]
+    if len(strange):
+        raise SkillfieldError(f"{path}: an edge uses row {strange.max():.0f}, clips.json has {rows} rows")
+    if np.isnan(exponent).any():
+        raise SkillfieldError(f"{path}: the exponent of an edge is not a number")
     return Edges(source.astype(np.int64), target.astype(np.int64), exponent)
 
 
 def _read_mean_reward(folder: Path, clips: Sequence[ClipRows]) -> Numbers | None:
-    try:
-        name = (folder / "checkpoints" / "latest").read_text().strip()
-    except OSError:
+    pointer = folder / "checkpoints" / "latest"
+    if not pointer.exists():
         return None
-    path = folder / "checkpoints" / name / "training.safetensors"
-    if not path.exists() or not _goes_with(clips, path, "sampler/demonstrated_length"):
+    try:
+        path = folder / "checkpoints" / pointer.read_text().strip() / "training.safetensors"
+        saved = path.exists()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise SkillfieldError(f"{pointer}: names no checkpoint: {problem}") from None
+    if not saved or not _goes_with(clips, path, "sampler/demonstrated_length"):
         return None
     (mean_reward,) = _tensors(path, "sampler/mean_reward")
     return mean_reward if len(mean_reward) == sum(clip.length for clip in clips) else None

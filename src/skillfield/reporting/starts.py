@@ -15,7 +15,7 @@ __all__ = ["relative_weights", "start_charts"]
 
 def start_charts(record: RunRecord) -> list[str]:
     """A chart per clip; none if the run does not adapt, or its folder does not say."""
-    if record.mean_reward is None or not record.config["augmentation"]["adapt"]:
+    if record.mean_reward is None or not record.augmentation["adapt"]:
         return []
     weights, shares = relative_weights(record)
     charts = []
@@ -32,7 +32,7 @@ def relative_weights(record: RunRecord) -> tuple[Numbers, Numbers]:
     Frames that no episode starts from are not a number.  [N], [C]
     """
     assert record.mean_reward is not None
-    clips, augmentation = record.clips, record.config["augmentation"]
+    clips, augmentation = record.clips, record.augmentation
     reward = torch.from_numpy(record.mean_reward).float()
     clip = torch.repeat_interleave(torch.arange(len(clips)), torch.tensor([c.length for c in clips]))
     possible = torch.ones(len(clip), dtype=torch.bool)

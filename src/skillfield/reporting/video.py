@@ -18,15 +18,21 @@ from PIL import Image
 from skillfield.errors import RenderError
 from skillfield.files import atomic_file
 
-__all__ = ["write_video"]
+__all__ = ["film_size", "write_video"]
 
 Picture = NDArray[np.uint8]  # [height, width, 3]
 
 _CRF, _PRESET = 20, "veryfast"  # of x264: quality, lower is better; a slower preset would cost as much as drawing
 _COMPACT_CRF, _COMPACT_PRESET = 27, "slow"  # for small pictures, which are drawn quickly
 _GIF_MAX_FPS = 25
-_GIF_MAX_WIDTH = 480
 _GIF_PALETTE_FRAMES = 8
+
+
+def film_size(path: Path, size: tuple[int, int]) -> tuple[int, int]:
+    """Width and height of a film whose pictures have this size: those of an MP4 are even."""
+    if path.suffix.lower() != ".mp4":
+        return size
+    return size[0] - size[0] % 2, size[1] - size[1] % 2  # yuv420p stores colour for 2 x 2 pixels
 
 
 def write_video(frames: Iterable[Picture], path: Path, fps: int, *, compact: bool = False) -> None:
@@ -64,7 +70,7 @@ def _same_size(frames: Iterable[Picture], path: Path) -> Iterator[Picture]:
 def _write_mp4(frames: Iterator[Picture], path: Path, fps: int, compact: bool) -> None:
     crf, preset = (_COMPACT_CRF, _COMPACT_PRESET) if compact else (_CRF, _PRESET)
     first = next(frames)
-    height, width = (2 * (side // 2) for side in first.shape[:2])  # yuv420p stores colour for 2 x 2 pixels
+    width, height = film_size(path, (first.shape[1], first.shape[0]))
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps), "-i", "-"]
     coding = ["-c:v", "libx264", "-crf", str(crf), "-preset", preset]
     played = ["-pix_fmt", "yuv420p", "-movflags", "+faststart"]  # by browsers, and before all of it is loaded
@@ -93,7 +99,7 @@ def _ffmpeg() -> str:
 
 def _write_gif(frames: Iterator[Picture], path: Path, fps: int) -> None:
     every = math.ceil(fps / _GIF_MAX_FPS)
-    pictures = [_shrink(Image.fromarray(frame)) for number, frame in enumerate(frames) if number % every == 0]
+    pictures = [Image.fromarray(frame) for number, frame in enumerate(frames) if number % every == 0]
     sample = pictures[:: math.ceil(len(pictures) / _GIF_PALETTE_FRAMES)]
     mosaic = Image.fromarray(np.concatenate([np.asarray(picture) for picture in sample]))
     palette = mosaic.quantize(256)  # one palette for all frames, or colours flicker
@@ -108,13 +114,6 @@ def _write_gif(frames: Iterator[Picture], path: Path, fps: int) -> None:
         loop=0,
         optimize=False,
     )
-
-
-def _shrink(picture: Image.Image) -> Image.Image:
-    if picture.width <= _GIF_MAX_WIDTH:
-        return picture
-    height = round(picture.height * _GIF_MAX_WIDTH / picture.width)
-    return picture.resize((_GIF_MAX_WIDTH, height), Image.Resampling.LANCZOS)
 
 
 def _chain(first: Picture, rest: Iterator[Picture]) -> Iterator[Picture]:

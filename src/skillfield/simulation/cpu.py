@@ -118,6 +118,10 @@ class CpuEngine(Engine):
         pair = model.pair(f"{self.character.object_names[number]}-floor").id
         self._batch.expand("pair_solref")[:, pair, :2] = bounce_solref(restitution, model.opt.timestep)
 
+    def present_model(self) -> mujoco.MjModel:
+        """A copy of the model as the first world has it by now."""
+        return self._batch.get_model(0)
+
     def counters(self) -> dict[str, int]:
         return {"diverged": self._num_diverged}
 

@@ -1,6 +1,7 @@
 """From a name on the command line to an open page."""
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -109,6 +110,9 @@ def clip_viewer(clips: Path, character: str | None = None, *, host: str = LOOPBA
     names = sorted({clip.character for clip in found})
     if len(names) != 1:
         raise ClipError(f"{clips}: clips of {len(names)} characters {names}; the viewer shows one at a time")
+    twice = [name for name, count in Counter(clip.name for clip in found).items() if count > 1]
+    if twice:
+        raise ClipError(f"{clips}: several clips are called {twice}; the viewer tells them apart by name")
     session = ClipSession(found, find_character(character or names[0]))
     server = open_server(host, port, "skillfield")
     page = ClipPage(server, session, f"**Clips**  ·  {clips}")

@@ -159,12 +159,15 @@ class Page:
         if session.ball_mass is None:
             return
         self._button("Push the ball", "push ball", partial(push, "ball"))
-        built = round(session.ball_mass, 2)
-        mass = Slider(gui.add_slider("Ball mass, kg", min=0.1, max=3.0, step=0.05, initial_value=built))
+        built = _rounded(session.ball_mass)
+        least, most = min(0.1, _rounded(built / 5)), max(3.0, _rounded(5 * built))
+        step = min(0.05, _rounded(least / 2))
+        mass = Slider(gui.add_slider("Ball mass, kg", min=least, max=most, step=step, initial_value=built))
         mass.handle.on_update(self._later(lambda: session.set_ball_mass(mass.value)))
         if session.ball_bounce is not None:
-            built = round(session.ball_bounce, 2)
-            bounce = Slider(gui.add_slider("Ball bounce", min=0.1, max=0.95, step=0.05, initial_value=built))
+            built = _rounded(session.ball_bounce)
+            least, most = min(0.1, built), max(0.95, built)
+            bounce = Slider(gui.add_slider("Ball bounce", min=least, max=most, step=0.05, initial_value=built))
             bounce.handle.on_update(self._later(lambda: session.set_ball_bounce(bounce.value)))
 
     def _listen_to_drags(self) -> None:
@@ -250,3 +253,8 @@ class Page:
 def named(skill: str) -> str:
     """A skill as people would write it."""
     return skill.replace("_", " ").capitalize()
+
+
+def _rounded(value: float) -> float:
+    """To three digits, however small it is."""
+    return float(f"{value:.3g}")

@@ -157,7 +157,7 @@ class Session:
         if direction not in DIRECTIONS:
             raise ConfigError(unknown_name("direction", direction, tuple(DIRECTIONS)))
         body = self._target(what)
-        self._engine.push(body, self._vector(direction) * speed * felt_weight(self.character.model, body))
+        self._engine.push(body, self._vector(direction) * speed * felt_weight(self._engine.present_model(), body))
 
     def pull(self, body: int, towards: NDArray[np.float64] | None) -> None:
         """Hold a body on a spring, until it is let go with None.
@@ -177,11 +177,14 @@ class Session:
 
     @property
     def ball_bounce(self) -> float | None:
-        """Coefficient of restitution on the floor, as built; None where the floor has no such pair."""
+        """Coefficient of restitution on the floor, as built; None where the floor has no such pair, or it has none."""
         model = self.character.model
         pairs = [f"{thing}-floor" for thing in self.character.object_names[:1]]
         numbers = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_PAIR, name) for name in pairs]
-        return bounce_restitution(model.pair_solref[numbers[0]]) if numbers and numbers[0] >= 0 else None
+        if not numbers or numbers[0] < 0:
+            return None
+        stiffness, damping = model.pair_solref[numbers[0]]
+        return bounce_restitution((stiffness, damping)) if damping**2 < -4.0 * stiffness else None
 
     def set_ball_mass(self, mass: float) -> None:
         """From the next step on."""

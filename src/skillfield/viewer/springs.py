@@ -24,7 +24,7 @@ class Springs:
 
     def __init__(self, engine: CpuEngine) -> None:
         """engine: with a single world."""
-        self._engine, self._model = engine, engine.character.model
+        self._engine = engine
         self._rows = {body: row for row, body in enumerate((*engine.character.body_ids, *engine.character.object_ids))}
         self._ends: dict[int, Vector] = {}
 
@@ -42,10 +42,13 @@ class Springs:
 
     def act(self) -> None:
         """Pull, over the next step of the engine."""
+        if not self._ends:
+            return
+        model = self._engine.present_model()
         for body, end in self._ends.items():
             place, velocity = self._motion(body)
-            stiffness = min(_STIFFNESS * felt_weight(self._model, body), _MOST)
-            damping = _DAMPING * 2.0 * math.sqrt(stiffness * _felt_alone(self._model, body))
+            stiffness = min(_STIFFNESS * felt_weight(model, body), _MOST)
+            damping = _DAMPING * 2.0 * math.sqrt(stiffness * _felt_alone(model, body))
             self._engine.push(body, (stiffness * (end - place) - damping * velocity) / POLICY_HZ)
 
     def _motion(self, body: int) -> tuple[Vector, Vector]:
@@ -55,7 +58,7 @@ class Springs:
             torch.cat((getattr(state, f"body_{name}_w"), getattr(state, f"object_{name}_w")), dim=1)[0, row].double()
             for name in ("pos", "quat", "lin_vel", "ang_vel")
         )
-        arm = quat_rotate(quat, torch.from_numpy(self._model.body_ipos[body]))
+        arm = quat_rotate(quat, torch.from_numpy(self._engine.character.model.body_ipos[body]))
         return (pos + arm).numpy(), (lin_vel + torch.linalg.cross(ang_vel, arm)).numpy()
 
 
