@@ -119,12 +119,13 @@ def test_a_note_is_one_line_on_the_command_line(capsys: pytest.CaptureFixture[st
     assert clip_folder(ballplay(), Path("courtside")) == CLIP_FOLDER
 
 
-def test_a_packed_policy_does_not_say_where_its_clips_lay(tmp_path: Path) -> None:
-    """The folder was on another machine."""
+def test_a_packed_policy_does_not_ask_for_the_machine_that_it_learned_on(tmp_path: Path) -> None:
+    """Neither the folder of its clips nor a GPU is there."""
     shutil.copytree(run_folder("starter"), tmp_path / "run")
-    save_config(replace(load_config(tmp_path / "run"), data="/somewhere/else"), tmp_path / "run")
+    save_config(replace(load_config(tmp_path / "run"), data="/somewhere/else", device="cuda"), tmp_path / "run")
     pack_policy(tmp_path / "run", tmp_path / "packed")
-    assert load_config(tmp_path / "packed").data is None
+    packed = load_config(tmp_path / "packed")
+    assert (packed.data, packed.device) == (None, "auto")
 
 
 def test_every_shipped_policy_is_small() -> None:

@@ -48,7 +48,7 @@ def is_shipped(folder: Path) -> bool:
 
 def pack_policy(run: Path, folder: Path) -> None:
     """Make such a folder of a run's newest checkpoint."""
-    checkpoint, config = latest_checkpoint(run), replace(load_config(run), data=None)
+    checkpoint, config = latest_checkpoint(run), replace(load_config(run), data=None, device="auto")
     if config.origin is not None:  # where it lay is nobody's business
         config = replace(config, origin=replace(config.origin, policy=Path(config.origin.policy).name))
     tensors = load_file(checkpoint / "model.safetensors")
