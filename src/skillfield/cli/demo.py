@@ -46,7 +46,7 @@ class Demo:
         folder = self.out or new_run_folder(replace(preset("starter", self.method), seed=self.seed))
         console.print(
             "A floating hand learns five ball skills from five noisy demonstrations of one to two seconds each: "
-            f"method {self.method}, {samples:,} samples (5 million: four minutes on two cores)."
+            f"method {self.method}, {samples:,} samples (5 million: three to four minutes on two cores)."
         )
         train("starter", self.method, samples=samples, seed=self.seed, run=folder)
         console.print(f"Testing: {self.trials} executions of 10 s per skill and per pair of skills …")
