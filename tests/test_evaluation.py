@@ -9,7 +9,9 @@ from torch import Tensor
 
 from skillfield.characters import hand
 from skillfield.errors import ConfigError
-from skillfield.evaluation.metrics import evaluate_policy, normalised_reward, wilson_interval
+from skillfield.evaluation.crew import Crew
+from skillfield.evaluation.judging import Closeness
+from skillfield.evaluation.metrics import evaluate_policy, wilson_interval
 from skillfield.evaluation.plan import shuffled_frames, starts_at
 from skillfield.evaluation.rollout import Trials
 from skillfield.evaluation.success import DribbleRule, HoldRule, TossRule
@@ -184,7 +186,7 @@ def test_normalised_reward_is_the_mean_over_starts_of_the_mean_reward_to_the_end
     env = make_env(1)
     model = ActorCritic(env.observation_size, env.num_actions, (16,))
     skills = env.motion.skills
-    measured = normalised_reward(make_env, model, skills)["hold"]
+    measured = Closeness(Crew(make_env, env.device, 1), model).by_skill()["hold"]
     clip = skills.index("hold") if env.motion.names[skills.index("hold")] == "hold" else env.motion.names.index("hold")
     length = int(env.motion.length[clip])
     means = []

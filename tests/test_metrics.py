@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ from skillfield.characters import Character
 from skillfield.clips import Clip
 from skillfield.errors import ConfigError, DeviceError
 from skillfield.evaluation import Evaluation, TrialPlan, evaluate_policy
-from skillfield.evaluation.metrics import Judge, normalised_reward
+from skillfield.evaluation.crew import Crew
+from skillfield.evaluation.judging import Closeness, Judge
 from skillfield.evaluation.rollout import Trials
 from skillfield.evaluation.success import SuccessRule
 from skillfield.files import write_json
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.termination import Termination
 from skillfield.learning.networks import ActorCritic
-from skillfield.learning.rollout import full_batches
 from skillfield.reference import (
     Augmentation,
     AugmentedSampler,
@@ -79,14 +80,30 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Starts, int]]:
     """Starts and lengths of all trials, which are not simulated: what is recorded of each is its start."""
     ran: list[tuple[Starts, int]] = []
 
-    def run_trials(env: ImitationEnv, model: ActorCritic, starts: Starts, steps: int) -> Trials:
+    def run_trials(env: ImitationEnv, model: ActorCritic, starts: Starts, steps: int, watch: Any) -> Trials:
         ran.append((starts, steps))
+        for _ in range(steps):
+            watch(env.engine.state)
         place = starts.qpos[None, :, :3]
         yes = torch.ones(place.shape[:2], dtype=torch.bool)
         return Trials(60.0, place, place, yes, yes)
 
-    monkeypatch.setattr("skillfield.evaluation.metrics.run_trials", run_trials)
+    monkeypatch.setattr("skillfield.evaluation.judging.run_trials", run_trials)
     return ran
+
+
+def judge_of(scene: Scene, plan: TrialPlan = PLAN) -> Judge:
+    """With one worker."""
+    make_env, model = scene
+    return Judge(Crew(make_env, torch.device("cpu"), 1), model, plan, seed=0)
+
+
+def together(trials: list[tuple[Starts, int]]) -> Starts:
+    """The starts of all batches."""
+    first, *others = (starts for starts, _ in trials)
+    for starts in others:
+        first = first.joined(starts)
+    return first
 
 
 def skill_of(motion: ReferenceMotion, row: Tensor) -> Tensor:
@@ -96,9 +113,9 @@ def skill_of(motion: ReferenceMotion, row: Tensor) -> Tensor:
 
 def test_success_is_tested_from_reference_states_of_the_skill(scene: Scene, trials: list[tuple[Starts, int]]) -> None:
     """Any frame of any of its clips with a future, as early as the plan asks; the condition is the skill."""
-    make_env, model = scene
-    motion = make_env(1).motion
-    Judge(make_env, model, PLAN, 200, seed=0).success()
+    motion = scene[0](1).motion
+    judge = judge_of(scene)
+    judge.run(judge.own_states(200))
     ((starts, steps),) = trials
     assert steps == 60
     assert torch.equal(starts.qpos, motion.qpos[starts.past_row])
@@ -115,12 +132,11 @@ def test_trials_that_begin_alike_are_run_once_and_count_as_often_as_they_were_dr
     scene: Scene, trials: list[tuple[Starts, int]]
 ) -> None:
     """On a CPU, where a trial from a frame is the same every time. Neighbours of a frame are never alike."""
-    make_env, model = scene
-    judge = Judge(make_env, model, PLAN, 33, seed=0)
-    won = judge.success()["sway"]
-    judge.neighbourhood()
-    assert [len(starts.clip) for starts, _ in trials] == [32 + 7 + 9, 3 * 33]
-    starts, motion = trials[0][0], make_env(1).motion
+    judge, motion = judge_of(scene), scene[0](1).motion
+    won = judge.run(judge.own_states(33))["sway", "sway"]
+    judge.run(judge.neighbours(33))
+    assert [len(starts.clip) for starts, _ in trials] == [32 + 7 + 9, *3 * [33]]
+    starts = trials[0][0]
     succeed = int((starts.qpos[skill_of(motion, starts.past_row) == 0, 0] > 0.0).sum())
     assert 0 < succeed < 32
     assert len(won) == 33
@@ -131,10 +147,9 @@ def test_neighbourhood_success_is_tested_from_perturbed_states(
     scene: Scene, trials: list[tuple[Starts, int]], hand_character: Character
 ) -> None:
     """Every trial starts off its reference state, within the plan's ε of every field, and remembers that state."""
-    make_env, model = scene
-    motion, layout = make_env(1).motion, hand_character.layout()
-    Judge(make_env, model, PLAN, 200, seed=0).neighbourhood()
-    ((starts, _),) = trials
+    judge, motion, layout = judge_of(scene), scene[0](1).motion, hand_character.layout()
+    judge.run(judge.neighbours(200))
+    starts = together(trials)
     assert torch.equal(skill_of(motion, starts.past_row), torch.arange(3).repeat_interleave(200))
     change = layout.difference(motion.qpos[starts.past_row], starts.qpos).abs()
     for field in ("root_pos", "joint", "object_pos"):
@@ -147,13 +162,12 @@ def test_neighbourhood_success_is_tested_from_perturbed_states(
 
 def test_transitions_are_tested_between_all_ordered_pairs(scene: Scene, trials: list[tuple[Starts, int]]) -> None:
     """Started in reference states of the one skill, with the condition of the other; never with its own."""
-    make_env, model = scene
-    motion = make_env(1).motion
-    outcome = Judge(make_env, model, PLAN, 200, seed=0).transitions(50)
+    judge, motion = judge_of(scene), scene[0](1).motion
+    outcome = judge.run(judge.other_states(50))
     skills = PLAN.skills
     assert list(outcome) == [(a, b) for a in skills for b in skills if a != b]
     assert {len(won) for won in outcome.values()} == {50}
-    ((starts, _),) = trials
+    starts = together(trials)
     assert torch.equal(starts.qpos, motion.qpos[starts.past_row])
     pairs = torch.stack((skill_of(motion, starts.past_row), motion.skill[starts.clip]), dim=1)
     asked = [(skills.index(source), skills.index(target)) for source, target in outcome]
@@ -167,12 +181,11 @@ def test_each_trial_is_judged_by_the_rule_of_what_it_was_to_do(
     scene: Scene, trials: list[tuple[Starts, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rates are shares of what the target skill's rule calls a success, also when trials come in several batches."""
-    make_env, model = scene
-    monkeypatch.setattr("skillfield.evaluation.metrics._BATCH", {"cpu": 20})
-    motion, counts = make_env(1).motion, {"sway": 32, "swing": 7, "hover": 9}
-    judge = Judge(make_env, model, PLAN, 32 * 7 * 9, seed=0)
-    judged = {(skill, skill): won for skill, won in judge.success().items()} | judge.transitions(32 * 7 * 9)
-    assert [len(starts.clip) for starts, _ in trials] == [20, 20, 8, 20, 20, 20, 20, 16]
+    monkeypatch.setattr("skillfield.evaluation.crew._MOST", {"cpu": 20})
+    counts, judge, motion = {"sway": 32, "swing": 7, "hover": 9}, judge_of(scene), scene[0](1).motion
+    own, across = judge.own_states(32 * 7 * 9), judge.other_states(32 * 7 * 9)
+    judged = judge.run(own) | judge.run(across)
+    assert [len(starts.clip) for starts, _ in trials] == [16, 16, 16, 20, 20, 20, 20, 16]
     place, source, target = (
         torch.cat(column)
         for column in zip(
@@ -208,7 +221,7 @@ def test_an_evaluation_has_every_figure(scene: Scene, trials: list[tuple[Starts,
     low, high = first.success_interval["sway"]
     assert 0 <= low <= first.success_rate["sway"] <= high <= 1
     starts = [tuple(starts.past_row.tolist()) for starts, _ in trials]
-    assert starts[0] == starts[3] != starts[6]
+    assert starts[0] == starts[len(starts) // 3] != starts[2 * len(starts) // 3]
     assert other.seed == 5
 
 
@@ -230,7 +243,7 @@ def test_pairs_may_have_fewer_trials_than_skills(scene: Scene, trials: list[tupl
     """Three skills from both kinds of start, then six pairs, each with its own number; a pair needs a trial too."""
     make_env, model = scene
     result = evaluate_policy(make_env, model, PLAN, trials=25, transition_trials=4)
-    assert [len(starts.clip) for starts, _ in trials] == [25 + 7 + 9, 3 * 25, 6 * 4]
+    assert [len(starts.clip) for starts, _ in trials] == [25 + 7 + 9, 38, 37, 6 * 4]
     assert (result.trials, result.transition_trials) == (25, 4)
     quarters = {0.0, 0.25, 0.5, 0.75, 1.0}
     assert {rate for into in result.transition_rate.values() for rate in into.values()} <= quarters
@@ -302,7 +315,8 @@ def test_one_trial_is_not_several() -> None:
 
 def test_rates_are_counted(scene: Scene, trials: list[tuple[Starts, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     """9 of 10 are 0.9, which a sum of 32-bit numbers is not."""
-    monkeypatch.setattr(Judge, "success", lambda _: dict.fromkeys(PLAN.skills, torch.arange(10) > 0))
+    nine = dict.fromkeys(product(PLAN.skills, repeat=2), torch.arange(10) > 0)
+    monkeypatch.setattr(Judge, "run", lambda *_: nine)
     assert evaluate_policy(*scene, PLAN, trials=10).success_rate == dict.fromkeys(PLAN.skills, 0.9)
 
 
@@ -315,10 +329,9 @@ def test_a_seed_fits_into_64_bits(seed: int, scene: Scene) -> None:
 
 def test_one_skill_alone_has_no_transitions(scene: Scene, trials: list[tuple[Starts, int]]) -> None:
     """The matrix is empty, its average unknown, and nothing else is missing."""
-    make_env, model = scene
-    judge = Judge(make_env, model, replace(PLAN, rules={"sway": Right()}), 10, seed=0)
-    assert judge.transitions(10) == {}
-    assert set(judge.success()) == {"sway"}
+    judge = judge_of(scene, replace(PLAN, rules={"sway": Right()}))
+    assert judge.run(judge.other_states(10)) == {}
+    assert set(judge.run(judge.own_states(10))) == {("sway", "sway")}
     alone = replace(FIGURES, transition_rate={"a": {}})
     assert math.isnan(alone.averages()["transition_rate"])
     assert alone.transitions_into() == {}
@@ -335,24 +348,22 @@ def test_one_skill_alone_has_no_transitions(scene: Scene, trials: list[tuple[Sta
 )
 def test_a_rule_that_does_not_judge_every_trial_is_named(scene: Scene, judged: Any, found: str) -> None:
     """With what it gave and what it should have given."""
-    make_env, model = scene
 
     class Odd(SuccessRule):
         def judge(self, trials: Trials) -> Tensor:
             return judged
 
-    judge = Judge(make_env, model, replace(PLAN, rules={**PLAN.rules, "sway": Odd()}), 10, seed=0)
+    judge = judge_of(scene, replace(PLAN, rules={**PLAN.rules, "sway": Odd()}))
     message = rf"skill 'sway': Odd.judge gave {found}, it must give torch.bool \(10,\)"
     with pytest.raises(ConfigError, match=message):
-        judge.success()
+        judge.run(judge.own_states(10))
 
 
 def test_a_skill_without_a_start_is_named(scene: Scene) -> None:
     """A plan that leaves no frame to start from cannot be carried out."""
-    make_env, model = scene
-    judge = Judge(make_env, model, replace(PLAN, start_before={"swing": -1.0}), 10, seed=0)
+    judge = judge_of(scene, replace(PLAN, start_before={"swing": -1.0}))
     with pytest.raises(ConfigError, match="skill 'swing' has no frame"):
-        judge.success()
+        judge.own_states(10)
 
 
 def test_missing_frames_cost_nothing(
@@ -370,7 +381,7 @@ def test_missing_frames_cost_nothing(
 
     env = make_env(clips, 1)
     model = ActorCritic(env.observation_size, env.num_actions, (4,))
-    measured = normalised_reward(lambda count: make_env(clips, count), model, env.motion.skills)
+    measured = Closeness(Crew(lambda count: make_env(clips, count), env.device, 1), model).by_skill()
     assert measured == {"sway": 1.0, "swing": 1.0}
 
 
@@ -382,12 +393,3 @@ def test_figures_that_do_not_exist_are_null_in_json(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "evaluation.json").read_text(), parse_constant=pytest.fail)
     assert found["average"]["transition_rate"] is None
     assert Evaluation.from_dict(found) == alone
-
-
-@pytest.mark.parametrize(
-    ("count", "size", "expected"),
-    [(5, 2, [[0, 1], [2, 3], [4, 0]]), (4, 2, [[0, 1], [2, 3]]), (1, 3, [[0, 0, 0]]), (2, 5, [[0, 1, 0, 1, 0]])],
-)
-def test_batches_of_one_size_hold_every_number_in_order(count: int, size: int, expected: list[list[int]]) -> None:
-    """What is too much at the end is the beginning again, so the first `count` outcomes are all of them."""
-    assert [batch.tolist() for batch in full_batches(count, size)] == expected

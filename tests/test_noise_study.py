@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import skillfield.cli.experiment as module
 from figures import evaluation_of, trained_run
@@ -17,7 +18,8 @@ from skillfield.cli.table import write_table
 from skillfield.clips import Clip, load_clips, save_clip, save_clips
 from skillfield.errors import ClipError
 from skillfield.evaluation import Evaluation
-from skillfield.evaluation.metrics import normalised_reward
+from skillfield.evaluation.crew import Crew
+from skillfield.evaluation.judging import Closeness
 from skillfield.experiments.loading import load_run
 from skillfield.experiments.methods import METHODS
 from skillfield.experiments.recordings import noisy_clips, task_clips
@@ -101,7 +103,7 @@ def reward_from(run: Path, data: Path) -> dict[str, float]:
     """The normalised reward of a run on these clips."""
     loaded = load_run(run, data=data)
     make_env = env_factory(loaded.task, loaded.config, loaded.networks)
-    return normalised_reward(make_env, loaded.networks, loaded.task.skills)
+    return Closeness(Crew(make_env, torch.device("cpu"), 1), loaded.networks).by_skill()
 
 
 @pytest.mark.slow

@@ -1,20 +1,23 @@
 """What a user calls: train, evaluate, load a policy. The command line is a thin layer over this."""
 
 import gc
+import os
 import shutil
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from rich.console import Console
 from safetensors.torch import save_file
 
 from skillfield.errors import ConfigError, SkillfieldError, SkillfieldNote
 from skillfield.evaluation import Evaluation, KeepRule, evaluate_policy
+from skillfield.evaluation.crew import Report
 from skillfield.experiments.loading import load_networks, load_run, origin_of
 from skillfield.experiments.recordings import kept_folder
 from skillfield.experiments.run import (
@@ -192,6 +195,7 @@ def evaluate(
     task: Task | None = None,
     device: str | None = None,
     data: Path | str | None = None,
+    progress: bool = True,
 ) -> Evaluation:
     """Measure the newest checkpoint of a run; the result is also written to `evaluation.json` in its folder.
 
@@ -201,6 +205,7 @@ def evaluate(
     task: the `Task` that it was trained on, if it was one of your own.
     device: cpu, cuda or auto; what suits the task if not given. It need not be the one that it was trained on.
     data: folder of imported recordings, if they lie elsewhere than in training.
+    progress: show how far it is.
     """
     torch.set_num_threads(1)
     loaded = load_run(run, task=task, data=data)
@@ -208,9 +213,16 @@ def evaluate(
     if lenient := [skill for skill, rule in chosen.trials.rules.items() if type(rule) is KeepRule]:
         note = f"{', '.join(lenient)}: no rule but to stand and to keep the object near; whether it is done, NR says"
         warnings.warn(note, SkillfieldNote, stacklevel=2)
-    make_env = env_factory(chosen, loaded.config, model, device or chosen.device)
-    result = evaluate_policy(make_env, model, chosen.trials, trials, seed, transition_trials)
-    samples, kind = loaded.state.counters.samples, next(model.parameters()).device.type
+    alone = replace(loaded.config, threads=1)  # each worker simulates its own worlds
+    make_env = env_factory(chosen, alone, model, device or chosen.device)
+    kind = next(model.parameters()).device.type
+    workers = (loaded.config.threads or os.cpu_count() or 1) if kind == "cpu" else 1
+    title = f"{loaded.folder.name} · trials of {chosen.trials.seconds:g} s"
+    display = Progress(title, console=Console(stderr=True)) if progress else nullcontext()  # tables go to stdout
+    with display as shown:
+        report = _trial_reporter(shown) if shown else None
+        result = evaluate_policy(make_env, model, chosen.trials, trials, seed, transition_trials, workers, report)
+    samples = loaded.state.counters.samples
     result = replace(result, samples=samples, device=kind, clips=loaded.other_clips)
     if not is_shipped(loaded.folder):
         try:
@@ -236,11 +248,20 @@ def env_factory(
     scored = replace(config, env=rules, augmentation=Augmentation())
     encoder = model.encoder if isinstance(model.encoder, HistoryEncoder) else None
 
-    @cache  # a GPU engine takes seconds to make
     def make(num_envs: int) -> ImitationEnv:
         return build_env(scored, motion, character, num_envs, encoder)
 
     return make
+
+
+def _trial_reporter(shown: Progress) -> Report:
+    began = time.monotonic()
+
+    def report(done: int, expected: int) -> None:
+        elapsed = time.monotonic() - began
+        shown.update(ProgressState(done, done / expected, elapsed, done / max(elapsed, 1e-9)))
+
+    return report
 
 
 def _say_what_is_known(origin: Origin, known: Sequence[str], wanted: Sequence[str]) -> None:

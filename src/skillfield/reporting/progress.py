@@ -100,8 +100,9 @@ def _panel(title: str, skills: Sequence[str], state: ProgressState, width: int) 
         facts.add_row("time goes to", _shares_bar(state.shares))
     for skill in dict.fromkeys((*skills, *state.skill_reward)):
         facts.add_row(Text(skill), _reward_bar(state.skill_reward.get(skill)))
-    diverged = state.engine.get("diverged", 0)
-    facts.add_row("diverged", Text(str(diverged), style="bold red" if diverged else "green"))
+    if "diverged" in state.engine:
+        diverged = state.engine["diverged"]
+        facts.add_row("diverged", Text(str(diverged), style="bold red" if diverged else "green"))
     for name, count in _overflows(state).items():
         facts.add_row(Text(name), Text(str(count), style="bold red"))
     facts.add_row("", Text(state.note, style="italic", overflow="ellipsis", no_wrap=True))
