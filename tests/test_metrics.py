@@ -304,7 +304,7 @@ def test_the_number_of_trials_in_words() -> None:
     apart = replace(FIGURES, trials=10_000, transition_trials=500)
     assert apart.measured_with() == "10,000 trials of 10 s per skill, 500 per pair of skills"
     elsewhere = replace(FIGURES, clips="/some/where/noisy")
-    assert elsewhere.measured_with() == f"{FIGURES.measured_with()}, beginning in clips of noisy"
+    assert elsewhere.measured_with() == f"{FIGURES.measured_with()}, beginning in clips from 'noisy'"
 
 
 def test_one_trial_is_not_several() -> None:

@@ -207,7 +207,11 @@ def test_noisy_clips_are_made_once_and_never_mixed_up(tmp_path: Path) -> None:
     [
         (["nose"], "unknown experiment 'nose'; known: main, ablation, own, noise"),
         (["noise", "--methods", "sm"], "experiment 'noise' has no rows ['sm']; it has ['sm@10mm', 'full@10mm'"),
-        (["main", "--methods", "sm@10mm"], "experiment 'main' has no rows ['sm@10mm']"),
+        (["main", "--methods", "sm@10mm"], "experiment 'main' has no rows ['sm@10mm']; it has"),
+        (
+            ["main", "--methods", "paper", "--samples", "2000"],
+            "no rows ['paper'], and 2,000 samples of starter come to nothing that full alone has; it has ['dm',",
+        ),
         (["noise", "--task", "golf"], "unknown task 'golf'"),
         (["noise", "--data", "nowhere"], "task 'starter': no clips (*.npz) in nowhere"),
         (["noise", "--task", "ballplay"], "task 'ballplay': no clips (*.npz) in"),

@@ -127,7 +127,7 @@ def test_the_number_of_trials_is_told(tmp_path: Path) -> None:
     assert Page(html).row(str(run))[-1] == "1,000 trials, 16 per pair"
     write_json(run / "evaluation.json", replace(evaluation(0.8), clips="/home/me/noisy").to_dict())
     elsewhere = Page(report(run))
-    assert "per pair of skills, beginning in clips of noisy." in elsewhere.text
+    assert "per pair of skills, beginning in clips from 'noisy'." in elsewhere.text
     assert elsewhere.row(str(run))[-1] == "64 trials, clips of noisy"
     low, high = wilson_interval(3, 16)  # 0.2 · 16 to the nearest trial
     assert f"sm, toss: 20.0 % ({100 * low:.1f} … {100 * high:.1f}; 95 % interval)" in html

@@ -87,7 +87,9 @@ class RunExperiment:
         rows = {row.label: row for row in chosen.rows}
         unknown = [label for label in self.methods if label not in rows]
         if unknown:
-            raise ConfigError(f"experiment '{self.name}' has no rows {unknown}; it has {list(rows)}")
+            why = f", and {self._samples(task):,} samples of {self.task} come to nothing that full alone has"
+            same = why if chosen.needs_own.intersection(unknown) else ""
+            raise ConfigError(f"experiment '{self.name}' has no rows {unknown}{same}; it has {list(rows)}")
         out = self.out or Path("runs") / f"experiment-{self.name}-{self.task}"
         self._check_counts(task, out)
         shown = [row for row in chosen.rows if row.label in (self.methods or rows) or seeds_of(out, row)]

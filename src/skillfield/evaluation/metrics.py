@@ -56,7 +56,7 @@ class Evaluation:
         """How many trials there were, how long they took and where they began, in words."""
         own = f"{trials_in_words(self.trials, self.seconds)} per skill"
         across = f", {self.transition_trials:,}" if self.transition_trials != self.trials else " and"
-        elsewhere = f", beginning in clips of {Path(self.clips).name}" if self.clips else ""
+        elsewhere = f", beginning in clips from '{Path(self.clips).name}'" if self.clips else ""
         return f"{own}{across} per pair of skills{elsewhere}"
 
     def transitions_into(self) -> dict[str, float]:
