@@ -52,6 +52,11 @@ def carrying(make_env: MakeEnv, clip: Clip, num_envs: int, by_mask: bool, **conf
     return env
 
 
+def fall_below(env: ImitationEnv, height: float) -> None:
+    """From now on a root under this has fallen, in every skill."""
+    env._floor.fill_(height)
+
+
 def has_lived(env: ImitationEnv) -> None:
     """These are not the first episodes in their worlds."""
     env._lived.fill_(True)

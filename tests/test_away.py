@@ -109,6 +109,22 @@ def test_an_object_out_of_reach_lies_or_flies_around_the_root(anyone: Character)
     assert torch.equal(without(moving, d), without(qvel, d))
 
 
+def test_what_is_out_of_reach_of_a_fixed_root_is_far_from_where_that_is() -> None:
+    """An arm on a table need not stand at the world's origin."""
+    xml = """<mujoco><option timestep="0.008333333333"/><worldbody><geom name="floor" type="plane" size="5 5 1"/>
+      <body pos="1.5 1 0.4"><body name="base" pos="0.5 -1 0"><body name="arm" pos="0 0 0.1">
+        <joint name="swing" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03"/>
+        <site name="arm"/></body></body></body>
+      <body name="ball" pos="0 0 1"><freejoint name="ball"/><geom type="sphere" size="0.1"/></body>
+    </worldbody><actuator><position name="swing" joint="swing" kp="5"/></actuator></mujoco>"""
+    arm = Character.from_mjcf(xml, objects=("ball",), root="base")
+    qpos, qvel = torch.tensor(arm.model.qpos0).float().expand(2000, -1), torch.zeros(2000, arm.model.nv)
+    there, _ = out_of_reach(qpos, qvel, torch.tensor([0.1]), arm.layout())
+    distance = (there[:, places(arm, "ball")[0]][:, :2] - torch.tensor([2.0, 0.0])).norm(dim=1)
+    assert 1.0 - 1e-5 <= float(distance.min()) < 1.02
+    assert 2.98 < float(distance.max()) <= 3.0 + 1e-5
+
+
 def test_every_object_goes_its_own_way(juggler: Character) -> None:
     """Neither place nor speed of one says anything of the other, and each lies at its own height."""
     qpos, qvel = random_states(juggler, 3000)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from puppets import idle, pose_beside
+from puppets import fall_below, idle, pose_beside
 from skillfield.clips import Clip
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.termination import Termination
@@ -46,8 +46,10 @@ def test_an_episode_without_its_object_earns_what_the_body_earns(
 
 def test_an_object_away_may_be_as_far_as_it_likes(make_clip: MakeClip, make_env: MakeEnv, begin: Begin) -> None:
     """Its distance ends no episode; everywhere else it does. A fall ends both."""
-    for rule, ends in ((Termination(None, 0.5), [False, True, False]), (Termination(5.0, 0.5), [True, True, True])):
-        env = make_env([make_clip(30)], num_envs=3, config=EnvConfig(termination=rule), puppet=True)
+    rule = EnvConfig(termination=Termination(None, 0.5))
+    for floor, ends in ((0.0, [False, True, False]), (5.0, [True, True, True])):
+        env = make_env([make_clip(30)], num_envs=3, config=rule, puppet=True)
+        fall_below(env, floor)
         pose_beside(env, ball=[(2.0, 0.0, 0.0), (2.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
         begin(env, [0] * 3, [5] * 3, away=[True, False, False])
         assert env.step(idle(env)).terminated.tolist() == ends

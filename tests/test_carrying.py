@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from puppets import BY, Begin, MakeClip, MakeEnv, carrying, has_lived, idle, pose_beside
+from puppets import BY, Begin, MakeClip, MakeEnv, carrying, fall_below, has_lived, idle, pose_beside
 from skillfield.characters import Character
 from skillfield.imitation import EnvConfig
 from skillfield.imitation.carrying import onward
@@ -57,6 +57,22 @@ def test_who_has_lost_its_object_goes_on_without_it(
     assert result.reward.tolist() == pytest.approx([1.0, 1.0], abs=1e-3)
     assert result.scored.tolist() == [False, True]
     assert result.trained.tolist() == [True, True]
+
+
+@BY
+def test_who_is_out_of_time_keeps_its_object_wherever_that_is(
+    make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool
+) -> None:
+    """Only who has lost its demonstration goes on without: the ball may come back."""
+    env = carrying(make_env, make_clip(100), 2, by_mask)
+    pose_beside(env, ball=[(5.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
+    begin(env, [0, 0], [5, 5])
+    has_lived(env)
+    for _ in range(10):
+        result = env.step(idle(env))
+    assert not (result.terminated | result.truncated).any()
+    assert env.frame.tolist() == [15, 15]
+    assert env.away.tolist() == [False, False]
 
 
 @BY
@@ -136,8 +152,9 @@ def test_who_loses_and_falls_in_one_step_has_fallen(
     make_clip: MakeClip, make_env: MakeEnv, begin: Begin, by_mask: bool
 ) -> None:
     """It is reset onto a demonstration."""
-    env = carrying(make_env, make_clip(100), 1, by_mask, termination=Termination(5.0, lost_after=1))
+    env = carrying(make_env, make_clip(100), 1, by_mask, termination=Termination(None, lost_after=1))
     pose_beside(env, ball=[(5.0, 0.0, 0.0)])
+    fall_below(env, 5.0)
     begin(env, [0], [5])
     assert env.step(idle(env)).terminated.tolist() == [True]
     assert not env.away.any()

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from puppets import pose_beside
+from puppets import fall_below, pose_beside
 from skillfield.clips import Clip
+from skillfield.evaluation.plan import starts_at
 from skillfield.imitation import EnvConfig, ImitationEnv
 from skillfield.imitation.env import StepResult
-from skillfield.imitation.termination import Termination, failed
+from skillfield.imitation.termination import Termination, floor_of_falls, lost_objects
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.ppo import PPO, PPOConfig
 from strolling import missing
@@ -32,23 +34,37 @@ def ended(result: StepResult) -> list[int]:
 
 
 def test_a_fallen_root_is_a_failure() -> None:
-    """Under the height is failed, at it or above is not, and without a height nobody falls."""
-    root = torch.tensor([[0.0, 0.0, 0.29], [0.0, 0.0, 0.3], [0.0, 0.0, 1.0]])
-    ball, everywhere = torch.zeros(3, 1, 3), torch.ones(3, dtype=torch.bool)
-    assert failed(Termination(min_root_height=0.3), root, ball, ball, everywhere).tolist() == [True, False, False]
-    assert failed(NEVER, root, ball, ball, everywhere).tolist() == [False, False, False]
+    """The limit is the rule's, or a decimetre under demonstrations that are lower; without a rule nobody falls."""
+    demonstrated = torch.tensor([0.9, math.inf, 0.35, 0.11])
+    floor = floor_of_falls(Termination(min_root_height=0.3), demonstrated)
+    assert floor.tolist() == pytest.approx([0.3, 0.3, 0.3, 0.01])  # who gets up begins on the floor
+    assert floor_of_falls(NEVER, demonstrated).tolist() == [-math.inf] * 4
+
+
+def test_who_lies_as_demonstrated_has_not_fallen(
+    make_clip: Callable[..., Clip], make_env: Callable[..., ImitationEnv]
+) -> None:
+    """In the skill that lies; in the other one it has, and that is what a trial's record says too."""
+    high = make_clip(20)
+    low = replace(high, name="low", skill="low", root_pos=high.root_pos - np.array([0, 0, 0.45], dtype=np.float32))
+    rules = EnvConfig(termination=Termination(min_root_height=float(high.root_pos[:, 2].min())))
+    env = make_env([high, low], num_envs=4, config=rules, puppet=True)
+    frame = torch.tensor([0, 5, 0, 5])
+    starts = starts_at(env.motion, torch.tensor([0, 0, 1, 1]), frame)
+    for clip, fallen in (([0, 0, 1, 1], [False] * 4), ([0, 0, 0, 0], [False, False, True, True])):
+        env.start(torch.arange(4), replace(starts, clip=torch.tensor(clip)))
+        assert env.fallen().tolist() == fallen
+        assert env.score()[2].tolist() == fallen
 
 
 def test_an_object_lost_is_a_failure() -> None:
     """Any one object further from its reference than allowed ends the episode, if the rule says so."""
-    root, reference = torch.ones(3, 3), torch.zeros(3, 2, 3)
-    things = torch.zeros(3, 2, 3)
+    things, reference = torch.zeros(3, 2, 3), torch.zeros(3, 2, 3)
     things[1, 1, 0], things[2, 0, 2] = 0.49, 0.51
-    rule, everywhere = Termination(min_root_height=None, max_object_distance=0.5), torch.ones(3, dtype=torch.bool)
-    assert not failed(rule, root, things, reference, ~everywhere).any()  # nothing to be far from
-    assert failed(rule, root, things, reference, everywhere).tolist() == [False, False, True]
-    assert failed(rule, root, things[:, :0], reference[:, :0], everywhere).tolist() == [False, False, False]
-    assert failed(NEVER, root, things, reference, everywhere).tolist() == [False, False, False]
+    rule = Termination(min_root_height=None, max_object_distance=0.5)
+    assert lost_objects(rule, things, reference).tolist() == [False, False, True]
+    assert lost_objects(rule, things[:, :0], reference[:, :0]).tolist() == [False, False, False]
+    assert lost_objects(NEVER, things, reference).tolist() == [False, False, False]
 
 
 def steer(env: ImitationEnv, pose: Callable[[], tuple[Tensor, Tensor]]) -> None:
@@ -185,7 +201,8 @@ def test_the_final_observation_is_of_the_episode_that_ended(
 
 def test_a_failure_terminates(make_clip: MakeClip, make_env: MakeEnv, begin: Begin) -> None:
     """A root under the limit ends the episode as a termination, even when time is up in the same step."""
-    env = make_env([make_clip(40)], config=EnvConfig(termination=Termination(min_root_height=5.0)))
+    env = make_env([make_clip(40)])
+    fall_below(env, 5.0)
     begin(env, [0, 0], [0, 38])
     result = env.step(idle(env))
     assert result.terminated.tolist() == [True, True]
@@ -209,7 +226,8 @@ def test_a_diverged_world_terminates(make_clip: MakeClip, make_env: MakeEnv, beg
 def test_statistics_per_skill_add_up(make_clip: MakeClip, make_env: MakeEnv) -> None:
     """Rewards, scored steps, failures and episodes of each skill are the sums of what the steps returned."""
     clips = [make_clip(12), make_clip(25, skill="throw"), make_clip(18, skill="throw")]
-    env = make_env(clips, num_envs=12, config=EnvConfig(termination=Termination(1.15)))
+    env = make_env(clips, num_envs=12)
+    fall_below(env, 1.15)
     env.reset()
     expected = torch.zeros(4, 2)
     for _ in range(40):

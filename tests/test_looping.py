@@ -15,6 +15,7 @@ from skillfield.characters import Character
 from skillfield.clips import Clip, save_clips
 from skillfield.configuration import to_dict
 from skillfield.errors import CheckpointError
+from skillfield.evaluation.plan import starts_at
 from skillfield.evaluation.success import HoldRule
 from skillfield.experiments.run import RunConfig, preset
 from skillfield.experiments.stages import Stage
@@ -80,6 +81,23 @@ def both(make_clip: MakeClip, hand_character: Character) -> ReferenceMotion:
 def states(hand_character: Character) -> StateKinematics:
     """Of the hand."""
     return StateKinematics(hand_character)
+
+
+def test_the_reference_time_ends_with_the_demonstration(
+    make_clip: MakeClip, both: ReferenceMotion, hand_character: Character
+) -> None:
+    """On across its end nothing else is shown than in a trial, which follows no frames beyond it."""
+    steps, rules = 60, EnvConfig(termination=Termination(min_root_height=None), history="time", clip_end="loop")
+    longer = looped(both, StateKinematics(hand_character), TrackingWeights(), steps)
+    times = []
+    for motion in (longer, both):
+        sampler = AugmentedSampler(motion, hand_character, TrackingWeights(), Augmentation())
+        env = ImitationEnv(CpuEngine(hand_character, 1, 1), sampler, rules)
+        env.start(torch.zeros(1, dtype=torch.long), starts_at(motion, torch.tensor([0]), torch.tensor([FRAMES - 3])))
+        for _ in range(6):
+            env.advance(torch.zeros(1, env.num_actions))
+            times.append(float(env.observe()[0, -1]) * 60)
+    assert times == pytest.approx(2 * [FRAMES - 2, FRAMES - 1, FRAMES - 1, FRAMES - 1, FRAMES - 1, FRAMES - 1])
 
 
 def test_a_clip_that_comes_round_goes_on_where_it_ended(both: ReferenceMotion, states: StateKinematics) -> None:

@@ -184,6 +184,13 @@ def test_the_deepmimic_reward_is_four_at_the_reference(reference: Kinematics, la
     assert bool(((turned > 3.0) & (turned < 3.1)).all())
 
 
+def test_without_objects_the_deepmimic_reward_has_three_terms(reference: Kinematics, layout: Layout) -> None:
+    """Nothing is earned for what there is none of."""
+    bare = reference._replace(object_pos_w=reference.object_pos_w[:, :0])
+    for away in (None, AWAY):
+        assert torch.equal(deepmimic_reward(bare, bare, DeepMimicWeights(), layout, away), torch.full((5,), 3.0))
+
+
 AWAY = torch.tensor([True, False, True, False, False])
 OF_BODY = ("position", "rotation", "velocity", "rotation_velocity")
 

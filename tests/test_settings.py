@@ -47,6 +47,14 @@ def test_every_preset_is_read_back_as_it_was_written(task: str, method: str, tmp
     assert load_config(tmp_path) == config
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_task_of_ones_own_with_a_setting_that_does_not_exist_is_refused(method: str) -> None:
+    """Before it is trained: its config.json could not be read afterwards."""
+    wrong = replace(TASKS["starter"](), env=EnvConfig(clip_end="looped"))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r'env\.clip_end: expected one of .*, found "looped"'):
+        preset(wrong, method)
+
+
 def test_configurations_of_older_versions_are_still_read() -> None:
     """Those of the shipped policies lack what came later."""
     for folder in shipped_policies().values():

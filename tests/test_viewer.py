@@ -124,10 +124,10 @@ def test_a_dribble_goes_on_and_a_toss_is_over(session: Session) -> None:
 
 def test_a_fallen_character_is_set_up_again(session: Session) -> None:
     """After a second on the ground, in the skill that was asked for last."""
-    config = session._env.config
+    floor = session._env._floor
     session.switch("hold")
     try:
-        session._env.config = replace(config, termination=replace(config.termination, min_root_height=99.0))
+        session._env._floor = torch.full_like(floor, 99.0)
         falls = session.num_falls
         for _ in range(60):
             session.step()
@@ -137,7 +137,7 @@ def test_a_fallen_character_is_set_up_again(session: Session) -> None:
         assert session.skill == "hold"
         assert session.readings().seconds == 0.0
     finally:
-        session._env.config = config
+        session._env._floor = floor
 
 
 def test_a_push_moves_the_ball_as_told(session: Session) -> None:

@@ -104,6 +104,8 @@ class Layout:
             shift = np.pad(_body_origin(model, root), (0, len(root_joints) - 3))
             self._gantry_zero = torch.tensor(refs - shift, dtype=torch.float64, device=device)
         self._gantry_moved = bool(self._gantry_zero.any())
+        place = _world_origin(model, root)[:2] if self._kind == "fixed" else np.zeros(2)
+        self._fixed_place = torch.tensor(place, dtype=torch.float32, device=device)
 
         self._joint_q: list[tuple[Tensor, bool]] = []
         self.ball_columns: list[int] = []
@@ -210,6 +212,12 @@ class Layout:
             return torch.zeros_like(ahead), ahead
         place = qpos[..., self._root_q[:2]]
         return place - self._gantry_zero[:2].to(place.dtype) if self._gantry_moved else place, ahead
+
+    def place(self, qpos: Tensor) -> Tensor:
+        """Where the root stands in the ground plane: x and y.  [..., 2]"""
+        if self._kind == "fixed":
+            return self._fixed_place.expand(*qpos.shape[:-1], 2)
+        return self.plane_frame(qpos)[0]
 
     def alignment(self, qpos: Tensor, onto: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Turn, origin and target for `move_in_plane`: the roots of `qpos` go where those of `onto` stand and head."""
@@ -351,6 +359,13 @@ def _body_origin(model: mujoco.MjModel, body: int) -> np.ndarray:
         origin += model.body_pos[body]
         body = int(model.body_parentid[body])
     return origin
+
+
+def _world_origin(model: mujoco.MjModel, body: int) -> np.ndarray:
+    """Where a body is while every joint is at rest.  [3]"""
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    return np.array(data.xpos[body])
 
 
 def _joints_of(model: mujoco.MjModel, body: int) -> list[int]:

@@ -58,15 +58,12 @@ def run_trials(
     """
     env.start(torch.arange(env.num_envs, device=env.device), starts)
     root = env.engine.character.body_names.index(env.engine.character.root)
-    rule = env.config.termination
     recorded: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
     alive = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
     for _ in range(steps):
         env.advance(model.act(env.observe()))
         state = env.engine.state
-        alive = alive & ~state.diverged
-        if rule.min_root_height is not None:
-            alive = alive & (state.body_pos_w[:, root, 2] >= rule.min_root_height)
+        alive = alive & ~state.diverged & ~env.fallen()
         if watch is not None:
             watch(state)
         root_pos_w = state.body_pos_w[:, root].clone()  # an engine may write the next state over this one

@@ -162,7 +162,7 @@ def preset(of: str | Task, method_name: str = "sm") -> RunConfig:
     if switches.exploration == "learned":
         config = replace(config, stages=without(config.stages, _OF_THE_POLICY))
     if switches.own:
-        return config
+        return changed(config, {}, "task")
     return changed(replace(config, stages=without(config.stages, _WITHOUT_OWN)), _WITHOUT_OWN, "method")
 
 

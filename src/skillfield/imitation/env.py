@@ -18,7 +18,7 @@ from skillfield.imitation.config import EnvConfig
 from skillfield.imitation.history import Embedding, History
 from skillfield.imitation.perception import Perception
 from skillfield.imitation.statistics import SkillStatistics
-from skillfield.imitation.termination import failed
+from skillfield.imitation.termination import floor_of_falls, lost_objects
 from skillfield.recorded import Recorded
 from skillfield.reference.endings import returns
 from skillfield.reference.sampling import Starts, StartSampler
@@ -100,6 +100,9 @@ class ImitationEnv:
         self.observation_size += self.history.size if self.history is not None else int(config.history == "time")
         self._eye = torch.eye(self.num_skills, device=self.device)
         self._has_objects = bool(character.object_names)
+        self._floor = floor_of_falls(config.termination, self.motion.lowest_root)  # [S]
+        ends = self.motion.demonstrated_length()
+        self._last = torch.where(ends > 0, ends, self.motion.length) - 1  # [C] a detour has nothing else
         self._goes_on = self._what_goes_on(StateKinematics(character, self.device))  # [C]
         self._present = torch.cumsum(self.motion.valid, 0)  # [N] frames up to and with this one that are not missing
         self.clip, self.frame, self.masked, self.progress = (self._longs() for _ in range(4))
@@ -160,14 +163,13 @@ class ImitationEnv:
         if self.anchor.needed:
             self.anchor.drop(row, state.qpos)
         current = self._comparison.current()
-        failure = state.diverged | failed(
-            self.config.termination,
-            state.body_pos_w[:, self._root],
-            current.object_pos_w,
-            reference.object_pos_w,
-            scored & ~self.away,
-        )
+        lost = lost_objects(self.config.termination, current.object_pos_w, reference.object_pos_w)
+        failure = state.diverged | self.fallen() | (lost & scored & ~self.away)
         return torch.where(scored, self._comparison.reward(current, reference, row, self.away), 0.0), scored, failure
+
+    def fallen(self) -> Tensor:
+        """Whose root is lower than the skill that is asked for allows.  [E] bool"""
+        return self.engine.state.body_pos_w[:, self._root, 2] < self._floor[self.skill]
 
     def _lost(self, earned: Tensor, scored: Tensor) -> Tensor:
         """Which environments have followed nothing for too long.  [E] bool"""
@@ -355,7 +357,7 @@ class ImitationEnv:
         """Reward per step of each episode, as a share of the best possible, so that every reward asks for hard starts
         alike. An early failure counts the steps it never took as worth nothing; an episode of which no step could be
         compared, because a long gap follows its start, counts as followed: nothing can be learned there."""
-        best = len(fields(self.config.deepmimic)) if self.config.reward == "dm" else 1
+        best = len(fields(self.config.deepmimic)) - (not self._has_objects) if self.config.reward == "dm" else 1
         first = self.motion.row(self.clip, self.frame)
         last = self.motion.row(self.clip, self.frame + (self._limit - self.masked).clamp_min(0))
         steps = self._present[last] - self._present[first]  # that have a frame to be compared with
@@ -392,7 +394,7 @@ class ImitationEnv:
         """What the policy knows of the past, in the form that the configuration names."""
         if self.history is None:
             now = self.now()
-            now = torch.minimum(now, self.motion.length[self.clip] - 1)  # a trial outlives its clip
+            now = torch.minimum(now, self._last[self.clip])  # a trial outlives its clip, and so does one that loops
             return ((now if envs is None else now[envs]) / POLICY_HZ).unsqueeze(1)
         return self.history.recall(envs)
 

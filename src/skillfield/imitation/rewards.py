@@ -50,14 +50,16 @@ def deepmimic_reward(
     layout: Layout,
     away: Tensor | None = None,
 ) -> Tensor:
-    """Sum of four exponentials, at most 4; blind to contacts and relative motion.  [E]
+    """Sum of four exponentials, at most 4, of three where there are no objects; blind to contacts and relative motion.
 
+    [E]
     away: where objects are out of reach, so that theirs is left out.  [E] bool
     """
     terms = {
         field.name: torch.exp(-getattr(weights, field.name) * tracking_error(field.name, state, reference, layout))
         for field in fields(weights)
+        if state.object_pos_w.shape[-2] or field.name != "object_position"
     }
-    if away is not None:
+    if away is not None and "object_position" in terms:
         terms["object_position"] = terms["object_position"].masked_fill(away, 0.0)
     return torch.stack(list(terms.values())).sum(dim=0)

@@ -32,7 +32,7 @@ def out_of_reach(
 
     turn, distance = 2 * math.pi * draw(), _NEAREST + (_FARTHEST - _NEAREST) * draw()
     around = distance.unsqueeze(-1) * torch.stack((turn.cos(), turn.sin()), dim=-1)
-    root, _ = layout.plane_frame(qpos)
+    root = layout.place(qpos)
     height = lowest + _HIGHEST * (2 * draw() - 1).clamp_min(0.0)
     speed = _FASTEST * (2 * draw(2) - 1)
     return layout.with_objects(

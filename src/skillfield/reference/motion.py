@@ -118,6 +118,11 @@ class ReferenceMotion:
         self.recorded_length = self.length  # [C] of the clips that are no detours, as they were recorded
         self.skill = torch.tensor([skills.index(clip.skill) for clip in clips], device=device)  # [C]
         self._number_rows()
+        root = character.body_names.index(character.root)
+        height = rows([pos[:, root, 2] for pos, _ in poses])
+        skill = self.skill[self.clip_of_row]
+        self.lowest_root = height.new_full((len(skills),), float("inf")).scatter_reduce(0, skill, height, "amin")
+        """Height of the root where the demonstrations of each skill have it lowest; infinite without any.  [S]"""
         key = character.key_body_index
         things = slice(len(character.body_ids), None)
         kinematics = Kinematics(

@@ -271,8 +271,7 @@ class Session:
 
     def _mind_the_character(self) -> None:
         self._since += 1
-        lowest = self._env.config.termination.min_root_height
-        lies = lowest is not None and float(self._engine.state.body_pos_w[0, self._root, 2]) < lowest
+        lies = bool(self._env.fallen())
         self.num_falls += int(lies and not self._down)
         self._down = self._down + 1 if lies else 0
         if bool(self._engine.state.diverged):
