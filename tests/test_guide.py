@@ -123,6 +123,21 @@ def test_a_policy_learns_what_the_guide_does(guided: PPO) -> None:
     assert guided.kl_factor == 1.0
 
 
+def test_who_earns_nothing_learns_nothing_from_the_guide(guided: PPO) -> None:
+    """The reward is the weight: only where the way was not lost does the policy come nearer to what was advised."""
+    rollout = guided.collect(guided.env.reset(), 0.1)
+    rollout.reward[:, ::2], rollout.reward[:, 1::2] = 0.0, 1.0
+    lesson = guided._lesson_of(rollout)
+    lesson.advantage.zero_()
+    everyone = torch.arange(len(lesson.reward))
+    lost = lesson.reward == 0
+    assert 0 < int(lost.sum()) < len(lost)
+    for batch, moves in ((everyone[lost], False), (everyone[~lost], True)):
+        loss, _ = guided._policy_loss_now(lesson, batch)
+        (slope,) = torch.autograd.grad(loss, [guided.model.policy[0].weight])
+        assert (float(slope.abs().max()) > 1e-6) is moves
+
+
 def started(guided: PPO, qpos: Tensor, qvel: Tensor, row: Tensor, away: bool = False) -> ImitationEnv:
     """Every world in such a state, at such a frame."""
     env, motion = guided.env, guided.env.motion

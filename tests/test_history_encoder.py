@@ -55,6 +55,29 @@ def test_the_encoder_is_three_convolutions_and_a_linear_layer(stride: int) -> No
     torch.testing.assert_close(encoder(x), encoder.head(expected.transpose(1, 2).flatten(1)))
 
 
+def test_half_of_the_windows_have_come_from_elsewhere() -> None:
+    """What was before their clip began is then the end of some other window, up to the frame at which they switched."""
+    count, length = 2000, 12
+    windows = 100.0 * torch.arange(50).view(-1, 1, 1) + torch.arange(length).view(1, -1, 1)  # window and frame
+    age = torch.randint(0, 15, (count,))
+    torch.manual_seed(0)
+    changed = history_encoder._with_other_past(windows[:1].expand(count, -1, -1), age, windows)[..., 0]
+    frame = torch.arange(length)
+    before = frame < (length - age).unsqueeze(1)
+    own = windows[0, :, 0].expand(count, -1)
+    assert torch.equal(changed[~before], own[~before])
+    moved = (changed - own >= 100).any(dim=1)  # who came from its own window cannot be told
+    assert float(moved[age < length].float().mean()) == pytest.approx(0.5 * 49 / 50, abs=0.04)
+    assert not moved[age >= length].any()
+    expected = (frame + age.unsqueeze(1)).expand(count, -1).float()
+    seen = before & moved.unsqueeze(1)
+    assert torch.equal(changed[seen] % 100, expected[seen])
+    others = torch.where(seen, changed // 100, torch.nan)
+    assert bool(
+        (others.nan_to_num(-1).amax(dim=1) == others.nan_to_num(99).amin(dim=1))[moved].all()
+    )  # one window each
+
+
 def test_pre_training_learns_to_predict(swaying: tuple[History, ReferenceMotion]) -> None:
     """The error after some steps is a fraction of that of the first, and random numbers outside stay as they are."""
     history, motion = swaying

@@ -169,6 +169,17 @@ def test_resampling_keeps_labels_whole_and_gaps_open(make_clip: MakeClip) -> Non
     assert np.flatnonzero(~fast.valid).tolist() == [9, 10, 11]
 
 
+@pytest.mark.parametrize("fps", [90.0, 120.0, 180.0])
+def test_a_frame_that_was_recorded_needs_no_neighbour(make_clip: MakeClip, fps: float) -> None:
+    """New frames that fall on old ones are there whatever is missing beside them, however their times are rounded."""
+    per_second = int(fps)
+    together = np.arange(0, 4 * per_second, per_second // 30)  # every second frame at 60 per second
+    valid = np.zeros(4 * per_second, dtype=bool)
+    valid[together] = True
+    fast = resample(make_clip(4 * per_second, fps=fps, valid=valid), 60.0)
+    assert fast.valid[::2].all()
+
+
 def spinning_ball_joint(make_clip: MakeClip, frames: int, fps: float, **changes: Any) -> Clip:
     """A ball joint that turns about one axis at 4 rad/s, through π and on; its vector jumps to the other side."""
     angle = 2.0 + 4.0 * np.arange(frames) / fps
