@@ -72,10 +72,9 @@ def test_half_of_the_windows_have_come_from_elsewhere() -> None:
     expected = (frame + age.unsqueeze(1)).expand(count, -1).float()
     seen = before & moved.unsqueeze(1)
     assert torch.equal(changed[seen] % 100, expected[seen])
-    others = torch.where(seen, changed // 100, torch.nan)
-    assert bool(
-        (others.nan_to_num(-1).amax(dim=1) == others.nan_to_num(99).amin(dim=1))[moved].all()
-    )  # one window each
+    other = torch.where(seen, changed // 100, torch.nan)
+    one = other.nan_to_num(-1).amax(dim=1) == other.nan_to_num(99).amin(dim=1)
+    assert bool(one[moved].all())  # of a single window
 
 
 def test_pre_training_learns_to_predict(swaying: tuple[History, ReferenceMotion]) -> None:
