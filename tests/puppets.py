@@ -53,8 +53,9 @@ def carrying(make_env: MakeEnv, clip: Clip, num_envs: int, by_mask: bool, **conf
 
 
 def fall_below(env: ImitationEnv, height: float) -> None:
-    """From now on a root under this has fallen, in every skill."""
+    """From now on a root under this has fallen, in every skill, wherever it began."""
     env._floor.fill_(height)
+    env.fallen = env.down  # type: ignore[method-assign]
 
 
 def has_lived(env: ImitationEnv) -> None:

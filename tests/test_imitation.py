@@ -44,17 +44,22 @@ def test_a_fallen_root_is_a_failure() -> None:
 def test_who_lies_as_demonstrated_has_not_fallen(
     make_clip: Callable[..., Clip], make_env: Callable[..., ImitationEnv]
 ) -> None:
-    """In the skill that lies; in the other one it has, and that is what a trial's record says too."""
+    """Nor has who begins there and is to stand up: it can fall once it has risen."""
     high = make_clip(20)
     low = replace(high, name="low", skill="low", root_pos=high.root_pos - np.array([0, 0, 0.45], dtype=np.float32))
     rules = EnvConfig(termination=Termination(min_root_height=float(high.root_pos[:, 2].min())))
     env = make_env([high, low], num_envs=4, config=rules, puppet=True)
     frame = torch.tensor([0, 5, 0, 5])
     starts = starts_at(env.motion, torch.tensor([0, 0, 1, 1]), frame)
-    for clip, fallen in (([0, 0, 1, 1], [False] * 4), ([0, 0, 0, 0], [False, False, True, True])):
+    for clip, down in (([0, 0, 1, 1], [False] * 4), ([0, 0, 0, 0], [False, False, True, True])):
         env.start(torch.arange(4), replace(starts, clip=torch.tensor(clip)))
-        assert env.fallen().tolist() == fallen
-        assert env.score()[2].tolist() == fallen
+        assert env.down().tolist() == down
+        assert not env.fallen().any()
+        assert not env.score()[2].any()
+    for height, fallen in ((0.0, False), (-0.45, True)):  # it stands up, and lies down again
+        pose_beside(env, hand=(0.0, 0.0, height))
+        env.advance(idle(env))
+        assert env.fallen().tolist() == [fallen] * 4
 
 
 def test_an_object_lost_is_a_failure() -> None:

@@ -26,7 +26,7 @@ class Trials:
     root_pos_w: Tensor  # [T, N, 3]
     object_pos_w: Tensor  # [T, N, 3] the first object; the root where there is none
     touching: Tensor  # [T, N] bool: object and hand
-    alive: Tensor  # [T, N] bool: has neither fallen nor diverged so far
+    alive: Tensor  # [T, N] bool: has neither fallen nor diverged so far, and does not lie in the end
 
     def only(self, trials: Tensor) -> "Trials":
         """Some of the trials, by a mask over them."""
@@ -70,4 +70,5 @@ def run_trials(
         object_pos_w = state.object_pos_w[:, 0].clone() if state.object_pos_w.shape[1] else root_pos_w
         recorded.append((root_pos_w, object_pos_w, state.contact_pairs[:, 0] > 0, alive))
     root_pos_w, object_pos_w, touching, survived = (torch.stack(column) for column in zip(*recorded, strict=True))
+    survived[-1] &= ~env.down()
     return Trials(float(POLICY_HZ), root_pos_w, object_pos_w, touching, survived)

@@ -32,7 +32,7 @@ _CARRY_STEPS = 30
 
 _INSIGHT = 4  # numbers that the critic is told, beside offsets
 
-_CLOCKS = ("clip", "frame", "masked", "progress", "away", "_lived", "_return", "_silent")
+_CLOCKS = ("clip", "frame", "masked", "progress", "away", "_lived", "_return", "_silent", "_risen")
 
 
 class _Outcome(NamedTuple):
@@ -110,6 +110,7 @@ class ImitationEnv:
         self._lived = torch.zeros_like(self.away)  # the episode began where another one ended
         self._return = torch.zeros(self.num_envs, device=self.device)
         self._silent = self._longs()  # scored steps in a row that earned nothing
+        self._risen = torch.zeros_like(self.away)  # the root has been over the limit, so it can fall
         self._carried = torch.zeros_like(self.away)  # this step has ended an episode, and the next begins where it is
         self._comparison = Comparison(engine, self.motion, config)
         self.anchor = self._comparison.anchor  # from where each environment is compared with its reference
@@ -146,7 +147,7 @@ class ImitationEnv:
         self.progress[envs], self.away[envs], self._lived[envs] = 0, starts.away, False
         if self.history is not None:
             self.history.reset(envs, starts.past_row)
-        self._return[envs], self._silent[envs] = 0.0, 0
+        self._return[envs], self._silent[envs], self._risen[envs] = 0.0, 0, False
         self.anchor.clear(envs)
 
     def advance(self, actions: Tensor) -> None:
@@ -168,6 +169,10 @@ class ImitationEnv:
         return torch.where(scored, self._comparison.reward(current, reference, row, self.away), 0.0), scored, failure
 
     def fallen(self) -> Tensor:
+        """Whose root has come under what the skill that is asked for allows: who begins there has not fallen.  [E]"""
+        return self.down() & self._risen
+
+    def down(self) -> Tensor:
         """Whose root is lower than the skill that is asked for allows.  [E] bool"""
         return self.engine.state.body_pos_w[:, self._root, 2] < self._floor[self.skill]
 
@@ -204,6 +209,7 @@ class ImitationEnv:
 
     def _aim_now(self, actions: Tensor) -> Tensor:
         """Remember the present, and turn actions into targets of the drives.  [E, A] → [E, U]"""
+        self._risen |= ~self.down()
         if self.history is not None:
             self.history.push(self._perception.features(self.engine.state))
         return self._actions.targets(actions, self.engine.state.qpos)
@@ -265,7 +271,8 @@ class ImitationEnv:
     ) -> None:
         """Begin episodes in the environments of a mask.  [E] each"""
         zero = torch.zeros_like(self.progress)
-        fresh = (clip, frame, masked, zero, away, lived, zero.float(), zero)
+        nobody = torch.zeros_like(away)
+        fresh = (clip, frame, masked, zero, away, lived, zero.float(), zero, nobody)
         for name, value in zip(_CLOCKS, fresh, strict=True):
             clock = getattr(self, name)
             torch.where(chosen, value, clock, out=clock)
@@ -327,7 +334,12 @@ class ImitationEnv:
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         """Go on from a snapshot."""
         nobody = torch.zeros_like(self.away)
-        older = {"away": nobody, "_lived": nobody, "place": self.anchor.at_home()}  # versions that knew of none
+        older = {
+            "away": nobody,
+            "_lived": nobody,
+            "_risen": nobody,
+            "place": self.anchor.at_home(),
+        }  # versions that knew of none
         snapshot = older | snapshot
         for name in _CLOCKS:
             getattr(self, name).copy_(snapshot[name])

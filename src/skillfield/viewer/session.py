@@ -271,7 +271,7 @@ class Session:
 
     def _mind_the_character(self) -> None:
         self._since += 1
-        lies = bool(self._env.fallen())
+        lies = bool(self._env.down())
         self.num_falls += int(lies and not self._down)
         self._down = self._down + 1 if lies else 0
         if bool(self._engine.state.diverged):
