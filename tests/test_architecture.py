@@ -12,7 +12,7 @@ SOURCE = Path(skillfield.errors.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py"))
 TESTS = sorted(Path(__file__).parent.rglob("*.py"))
 
-LEAVES = frozenset({"configuration", "errors", "files", "interruption", "recorded", "rotations"})
+LEAVES = frozenset({"configuration", "errors", "files", "interruption", "program", "recorded", "rotations"})
 """Modules without a room, which everyone may import."""
 
 LEVELS = (

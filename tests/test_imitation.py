@@ -14,7 +14,7 @@ from puppets import fall_below, pose_beside
 from skillfield.clips import Clip
 from skillfield.evaluation.plan import starts_at
 from skillfield.imitation import EnvConfig, ImitationEnv
-from skillfield.imitation.env import StepResult
+from skillfield.imitation.outcome import StepResult
 from skillfield.imitation.termination import Termination, floor_of_falls, lost_objects
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.ppo import PPO, PPOConfig

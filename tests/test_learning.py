@@ -14,7 +14,7 @@ from skillfield.errors import CheckpointError
 from skillfield.experiments.run import RunConfig, build_ppo, preset
 from skillfield.experiments.tasks import starter
 from skillfield.imitation import EnvConfig, StepResult
-from skillfield.imitation.env import Finals
+from skillfield.imitation.outcome import Finals
 from skillfield.learning.checkpoint import Counters, latest_checkpoint, load_model, resume, save_checkpoint
 from skillfield.learning.networks import ActorCritic
 from skillfield.learning.normalisation import RunningNormaliser, ValueScale

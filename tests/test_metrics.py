@@ -329,7 +329,7 @@ def test_a_seed_fits_into_64_bits(seed: int, scene: Scene) -> None:
 
 def test_one_skill_alone_has_no_transitions(scene: Scene, trials: list[tuple[Starts, int]]) -> None:
     """The matrix is empty, its average unknown, and nothing else is missing."""
-    judge = judge_of(scene, replace(PLAN, rules={"sway": Right()}))
+    judge = judge_of(scene, replace(PLAN, rules={"sway": Right()}, start_before={}))
     assert judge.run(judge.other_states(10)) == {}
     assert set(judge.run(judge.own_states(10))) == {("sway", "sway")}
     alone = replace(FIGURES, transition_rate={"a": {}})

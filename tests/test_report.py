@@ -133,6 +133,30 @@ def test_the_number_of_trials_is_told(tmp_path: Path) -> None:
     assert f"sm, toss: 20.0 % ({100 * low:.1f} … {100 * high:.1f}; 95 % interval)" in html
 
 
+def test_a_run_that_has_gone_on_since_it_was_measured_says_so(tmp_path: Path) -> None:
+    """In its row, and where its figures stand; an average over runs says that they were not measured alike."""
+    old, new = (make_run(tmp_path / name, seed=seed) for seed, name in enumerate(("old", "new")))
+    for run, samples in ((old, 2000), (new, 5000)):
+        write_json(run / "evaluation.json", replace(evaluation(0.8), samples=samples).to_dict())
+    page = Page(report(old, new))
+    assert page.row(str(old))[-1] == "64 trials, after 2,000 samples"
+    assert page.row(str(new))[-1] == "64 trials"
+    assert f"{old} was measured after 2,000 of its 5,000 samples." in page.text
+    assert f"{new} was measured" not in page.text
+    assert "Runs of sm were measured after 2,000 to 5,000 samples." in page.text
+    assert "were measured after" not in Page(report(new)).text
+
+
+def test_what_to_type_is_what_was_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script with tasks of its own is the command; `skillfield` would not know them."""
+    run = make_run(tmp_path / "a run", rate=None)
+    monkeypatch.setattr("skillfield.program._scripts", [tmp_path / "juggling.py"])
+    assert f"python {tmp_path / 'juggling.py'} evaluate '{run}'" in Page(report(run)).text
+    (run / "evaluation.json").write_text("{}")
+    with pytest.raises(SkillfieldError, match=r"measure again: python \S*juggling.py evaluate"):
+        report(run)
+
+
 def test_names_are_text_and_never_markup(tmp_path: Path) -> None:
     """Names of tasks, methods, skills, clips and folders are escaped wherever they appear."""
     evil = "<script>alert('&')</script>"

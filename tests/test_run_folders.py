@@ -1,5 +1,6 @@
 """Run folders: one training at a time in each, what a table finds in its own, and how clips are remembered."""
 
+import json
 import os
 import shutil
 import signal
@@ -18,10 +19,11 @@ from skillfield.cli.train import parse
 from skillfield.errors import ConfigError
 from skillfield.experiments.courtside import CLIP_FOLDER
 from skillfield.experiments.recordings import kept_folder
-from skillfield.experiments.run import RunConfig, load_config, preset
+from skillfield.experiments.run import RunConfig, load_config, preset, save_config
 from skillfield.files import claimed
 from skillfield.interruption import StopRequest
 from skillfield.learning.checkpoint import latest_checkpoint
+from skillfield.learning.training import Budget
 
 UPDATE = 8 * 4
 
@@ -98,6 +100,19 @@ def test_a_run_without_a_checkpoint_begins_anew(tmp_path: Path) -> None:
     assert table(tmp_path) == 0
     assert (newest / "model.safetensors").stat().st_size > 1000
     assert (run / "metrics.jsonl").read_text().count("\n") == lines
+
+
+def test_nothing_of_an_attempt_that_died_is_left(tmp_path: Path) -> None:
+    """What is begun in its place has another graph, or none, and curves of its own."""
+    run = tmp_path / "run"
+    save_config(preset("starter", "full"), run)
+    (run / "tensorboard").mkdir()
+    for name in ("graph.safetensors", "clips.json", "metrics.jsonl", "tensorboard/events.out"):
+        (run / name).write_text("old")
+    assert train_run(replace(tiny("starter"), budget=Budget(samples=UPDATE)), run, progress=False)
+    assert not (run / "graph.safetensors").exists()
+    assert not (run / "tensorboard" / "events.out").exists()
+    assert json.loads((run / "clips.json").read_text())
 
 
 @pytest.mark.usefixtures("small_runs")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 from safetensors.torch import save_file
 
 from skillfield.errors import ConfigError, SkillfieldError, SkillfieldNote
@@ -44,7 +43,8 @@ from skillfield.learning.ppo import PPO
 from skillfield.learning.training import Budget, TrainingStatus, train_loop
 from skillfield.learning.transfer import begin_with
 from skillfield.reference import Augmentation, AugmentedSampler
-from skillfield.reporting.logs import METRICS_FILE, MetricsLog
+from skillfield.reporting.console import PatientConsole
+from skillfield.reporting.logs import METRICS_FILE, TENSORBOARD_FOLDER, MetricsLog
 from skillfield.reporting.progress import Progress, ProgressState
 from skillfield.simulation import choose_device, memory_errors
 
@@ -180,9 +180,10 @@ def _make_room(run: Path) -> None:
     if has_checkpoint(run):
         again = f"continue it with --resume {typed(run)}"
         raise ConfigError(f"{run} already holds a run; {again}, or choose another --out")
-    for name in ("config.json", METRICS_FILE):
+    for name in ("config.json", METRICS_FILE, "clips.json", "graph.safetensors"):
         (run / name).unlink(missing_ok=True)
-    shutil.rmtree(run / "checkpoints", ignore_errors=True)
+    for name in ("checkpoints", TENSORBOARD_FOLDER):
+        shutil.rmtree(run / name, ignore_errors=True)
 
 
 @memory_errors()
@@ -218,7 +219,7 @@ def evaluate(
     kind = next(model.parameters()).device.type
     workers = (loaded.config.threads or os.cpu_count() or 1) if kind == "cpu" else 1
     title = f"{loaded.folder.name} · trials of {chosen.trials.seconds:g} s"
-    display = Progress(title, console=Console(stderr=True)) if progress else nullcontext()  # tables go to stdout
+    display = Progress(title, console=PatientConsole(stderr=True)) if progress else nullcontext()  # tables go to stdout
     with display as shown:
         report = _trial_reporter(shown) if shown else None
         result = evaluate_policy(make_env, model, chosen.trials, trials, seed, transition_trials, workers, report)

@@ -1,4 +1,4 @@
-"""Under which name the command line runs: `skillfield`, or a script that brings tasks of its own."""
+"""The command line in a script that brings tasks of its own."""
 
 import sys
 from collections.abc import Callable
@@ -6,15 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from skillfield.errors import SkillfieldError
-from skillfield.files import typed
+from skillfield.program import program, run_as, this_command
 
 if TYPE_CHECKING:
     from skillfield.experiments.task import Task
 
 __all__ = ["command_line", "program", "this_command"]
-
-_scripts: list[Path] = []
-"""The script that has called `command_line`, if one has."""
 
 
 def command_line(*tasks: "Callable[[], Task]") -> NoReturn:
@@ -25,7 +22,7 @@ def command_line(*tasks: "Callable[[], Task]") -> NoReturn:
     from skillfield.cli.main import main
     from skillfield.experiments.tasks import add
 
-    _scripts[:] = [Path(sys.argv[0]).resolve()]
+    run_as(Path(sys.argv[0]))
     try:
         for make in tasks:
             add(make)
@@ -33,17 +30,3 @@ def command_line(*tasks: "Callable[[], Task]") -> NoReturn:
         print(f"error: {problem}", file=sys.stderr)
         sys.exit(2)
     sys.exit(main())
-
-
-def program() -> str:
-    """What to type to call it."""
-    if not _scripts:
-        return "skillfield"
-    script, here = _scripts[0], Path.cwd()
-    return f"python {typed(script.relative_to(here) if script.is_relative_to(here) else script)}"
-
-
-def this_command(*arguments: str) -> list[str]:
-    """How to call it from here, with the interpreter that runs now."""
-    script = [str(path) for path in _scripts] or ["-m", "skillfield.cli.main"]
-    return [sys.executable, *script, *arguments]

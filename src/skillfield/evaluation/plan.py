@@ -9,6 +9,7 @@ from torch import Tensor
 
 from skillfield.characters import Character
 from skillfield.characters.physics import POLICY_HZ
+from skillfield.configuration import POSITIVE, check
 from skillfield.errors import ConfigError, DeviceError
 from skillfield.evaluation.success import SuccessRule
 from skillfield.reference import Neighbourhood, ReferenceMotion, Starts
@@ -31,6 +32,13 @@ class TrialPlan:
     """Latest start in a skill's clip, seconds, where the skill ends: a throw cannot be judged from its flight on."""
     box: Neighbourhood = field(default_factory=Neighbourhood)
     """ε of the neighbourhood test (paper: as in training)."""
+
+    def __post_init__(self) -> None:
+        check("trials", self, POSITIVE, "seconds")
+        if not self.rules:
+            raise ConfigError("trials: no skill has a rule")
+        if strangers := [skill for skill in self.start_before if skill not in self.rules]:
+            raise ConfigError(f"trials: start_before names {strangers}, the rules are of {list(self.rules)}")
 
     @property
     def skills(self) -> tuple[str, ...]:

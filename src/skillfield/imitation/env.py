@@ -1,11 +1,10 @@
 """The vector environment: E characters that follow reference trajectories, all in tensors.
 
-Shape letters: E environments, A actions, n finished episodes.
+Shape letters: E environments, A actions.
 """
 
 import time
-from dataclasses import dataclass, fields
-from typing import NamedTuple
+from dataclasses import fields
 
 import torch
 from torch import Tensor
@@ -16,6 +15,7 @@ from skillfield.imitation.carrying import onward
 from skillfield.imitation.comparison import Comparison
 from skillfield.imitation.config import EnvConfig
 from skillfield.imitation.history import Embedding, History
+from skillfield.imitation.outcome import Finals, Outcome, StepResult
 from skillfield.imitation.perception import Perception
 from skillfield.imitation.statistics import SkillStatistics
 from skillfield.imitation.termination import floor_of_falls, lost_objects
@@ -25,7 +25,7 @@ from skillfield.reference.sampling import Starts, StartSampler
 from skillfield.reference.states import StateKinematics
 from skillfield.simulation import Engine
 
-__all__ = ["Finals", "ImitationEnv", "StepResult"]
+__all__ = ["ImitationEnv"]
 
 _CARRY_STEPS = 30
 """An episode with fewer steps ahead of it is not worth beginning where another one ended."""
@@ -33,44 +33,6 @@ _CARRY_STEPS = 30
 _INSIGHT = 4  # numbers that the critic is told, beside offsets
 
 _CLOCKS = ("clip", "frame", "masked", "progress", "away", "_lived", "_return", "_silent", "_risen")
-
-
-class _Outcome(NamedTuple):
-    """The columns of `StepResult` that are known before anything is reset."""
-
-    reward: Tensor
-    scored: Tensor
-    earning: Tensor
-    trained: Tensor
-    terminated: Tensor
-    truncated: Tensor
-    continues: Tensor
-
-
-class Finals(NamedTuple):
-    """The last of the n episodes that ended, before others began in their places."""
-
-    envs: Tensor  # [n] which environments they were in
-    observation: Tensor  # [n, obs] what they saw
-    insight: Tensor  # [n, I] what the critic was told
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """What one step gave. Finished environments have already begun another episode in `observation`.
-
-    On a GPU the tensors are overwritten by the next step.
-    """
-
-    observation: Tensor  # [E, obs]
-    reward: Tensor  # [E]
-    scored: Tensor  # [E] bool: False on masked steps, which are compared with nothing, and with objects away
-    earning: Tensor  # [E] bool: scored, and by SkillMimic's product worth something
-    trained: Tensor  # [E] bool: False where the learner leaves the step out
-    terminated: Tensor  # [E] bool: failed, no future to bootstrap from
-    truncated: Tensor  # [E] bool: out of time or at the clip's end, and not going on where it is
-    continues: Tensor  # [E] bool: truncated, and something could follow: there is a future to bootstrap from
-    finals: Finals | None  # None where to ask who has ended would stall a GPU, and to look twice would be too dear
 
 
 class ImitationEnv:
@@ -214,7 +176,7 @@ class ImitationEnv:
             self.history.push(self._perception.features(self.engine.state))
         return self._actions.targets(actions, self.engine.state.qpos)
 
-    def _judge_now(self) -> _Outcome:
+    def _judge_now(self) -> Outcome:
         """What the step was worth, and what it ended."""
         reward, scored, failure = self.score()
         earned = reward
@@ -237,7 +199,7 @@ class ImitationEnv:
         trained = scored if self.config.masked == "skip" else torch.ones_like(scored)
         at_end = self.frame + self.progress - self.masked >= self.motion.length[self.clip] - 1
         continues = truncated & (self._goes_on[self.clip] | ~at_end)
-        return _Outcome(reward, compared, compared & earning, trained, terminated, truncated, continues)
+        return Outcome(reward, compared, compared & earning, trained, terminated, truncated, continues)
 
     def _carries(self, follows: Tensor) -> Tensor:
         """Which would begin the next episode where they are if theirs were over.  [E] bool

@@ -13,6 +13,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from skillfield.reporting.console import PatientConsole
+
 __all__ = ["Progress", "ProgressState"]
 
 _PANEL_SECONDS = 0.2
@@ -56,7 +58,7 @@ class Progress:
     def __init__(self, title: str, skills: Sequence[str] = (), console: Console | None = None) -> None:
         """skills: listed in this order from the start, so that the panel keeps its height."""
         self._title, self._skills = title, tuple(skills)
-        self._console = console or Console()
+        self._console = console or PatientConsole()
         self._live: Live | None = None
         self._state: ProgressState | None = None
         self._shown: ProgressState | None = None

@@ -7,7 +7,6 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from skillfield.evaluation import Evaluation
 from skillfield.reporting.bars import comparison_bars
 from skillfield.reporting.charts import duration, series_class, short
 from skillfield.reporting.clipsets import FilmRoom, pair_id, pair_sets, skill_sets
@@ -15,7 +14,7 @@ from skillfield.reporting.connections import SIMILARITY_LEVELS, connection_pictu
 from skillfield.reporting.curves import curve_charts, stage_changes
 from skillfield.reporting.page import facts, html_page, legend, play_button, section
 from skillfield.reporting.results import results_table, transition_heat_map
-from skillfield.reporting.runs import RunRecord, by_method
+from skillfield.reporting.runs import RunRecord, as_many, by_method
 from skillfield.reporting.starts import start_charts
 
 __all__ = ["MAX_PAGE_BYTES", "report_page"]
@@ -111,7 +110,7 @@ def _results(topic: _Topic) -> str:
 
 
 def _differences(groups: Groups) -> str:
-    """Say so where runs that are averaged differ in more than their seed."""
+    """Say so where runs that are averaged differ in more than their seed, or have gone on since they were measured."""
     items = []
     for method, runs in groups.items():
         settings = [_flat(run.config) for run in runs]
@@ -119,6 +118,14 @@ def _differences(groups: Groups) -> str:
         differing = [name for name in names if len({repr(some.get(name)) for some in settings}) > 1]
         if differing:
             items.append(f"Runs of {method} differ in {', '.join(differing)}.")
+        measured = sorted(run.measured_samples for run in runs if run.evaluation)
+        if measured and not as_many(measured[0], measured[-1]):
+            items.append(f"Runs of {method} were measured after {measured[0]:,} to {measured[-1]:,} samples.")
+        items += [
+            f"{run.folder} was measured after {run.measured_samples:,} of its {run.samples:,} samples."
+            for run in runs
+            if run.has_gone_on
+        ]
     return _sentences(items)
 
 
@@ -249,19 +256,21 @@ def _runs(records: Sequence[RunRecord]) -> str:
             f"{run.samples:,}",
             duration(run.seconds),
             short(speed),
-            _evaluated(run.evaluation),
+            _evaluated(run),
         )
         rows.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     table = f'<table class="runs"><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     return section("runs", "Runs", "", f'<div class="wide">{table}</div>')
 
 
-def _evaluated(result: Evaluation | None) -> str:
+def _evaluated(run: RunRecord) -> str:
+    result = run.evaluation
     if result is None:
         return "not evaluated"
     across = f", {result.transition_trials:,} per pair" if result.transition_trials != result.trials else ""
     elsewhere = f", clips of {escape(Path(result.clips).name)}" if result.clips else ""
-    return f"{_plural(result.trials, 'trial')}{across}{elsewhere}"
+    earlier = f", after {run.measured_samples:,} samples" if run.has_gone_on else ""
+    return f"{_plural(result.trials, 'trial')}{across}{elsewhere}{earlier}"
 
 
 def _skills(runs: Sequence[RunRecord]) -> tuple[str, ...]:

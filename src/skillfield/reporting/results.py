@@ -1,12 +1,13 @@
 """The paper's tables as HTML: figures per method and skill, and transitions as heat maps."""
 
 import math
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from skillfield.evaluation import Evaluation
+from skillfield.files import typed
+from skillfield.program import program
 from skillfield.reporting.runs import RunRecord
 
 __all__ = ["Figure", "results_table", "transition_heat_map"]
@@ -186,7 +187,7 @@ def _heat(rates: Sequence[float], told: str, leads_to: str | None = None) -> str
 def _not_evaluated(groups: Mapping[str, Sequence[RunRecord]]) -> str:
     items = [
         f"<li>{escape(str(run.folder))} is not evaluated: "
-        f"<code>skillfield evaluate {escape(shlex.quote(str(run.folder)))}</code></li>"
+        f"<code>{escape(f'{program()} evaluate {typed(run.folder)}')}</code></li>"
         for runs in groups.values()
         for run in runs
         if run.evaluation is None

@@ -17,6 +17,7 @@ from skillfield.errors import SkillfieldError
 from skillfield.evaluation import Evaluation
 from skillfield.files import read_json, typed
 from skillfield.learning.checkpoint import has_checkpoint
+from skillfield.program import program
 from skillfield.reporting.logs import METRICS_FILE, read_metrics
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "ClipRows",
     "Edges",
     "RunRecord",
+    "as_many",
     "by_method",
     "filmed_run",
     "read_evaluation",
@@ -104,6 +106,16 @@ class RunRecord:
         return int(self.config["seed"])
 
     @property
+    def measured_samples(self) -> int:
+        """How far training had come when it was measured; older evaluations do not say, and are taken for the last."""
+        return (self.evaluation.samples if self.evaluation else None) or self.samples
+
+    @property
+    def has_gone_on(self) -> bool:
+        """Whether it was trained on since; the log may end a little before the checkpoint."""
+        return not as_many(self.measured_samples, self.samples)
+
+    @property
     def samples(self) -> int:
         """How far training came."""
         return int(self.metrics[-1]["samples"])
@@ -153,10 +165,15 @@ def read_run(folder: Path, config: Mapping[str, Any]) -> RunRecord:
     )
 
 
+def as_many(samples: int, others: int) -> bool:
+    """Whether so many samples are no fewer than others, but for a hundredth."""
+    return 1.01 * samples >= others
+
+
 def read_evaluation(path: Path) -> Evaluation:
     """The figures of an evaluation.json; a missing or damaged one raises."""
     values = read_json(path, SkillfieldError)
-    again = f"measure again: skillfield evaluate {typed(path.parent)}"
+    again = f"measure again: {program()} evaluate {typed(path.parent)}"
     try:
         result = Evaluation.from_dict(values)
         _check_numbers(result)
