@@ -18,6 +18,7 @@ import pytest
 from skillfield.cli.main import COMMANDS, main
 from skillfield.cli.tasks import Tasks
 from skillfield.errors import ConfigError, SkillfieldNote
+from skillfield.experiments.starter.authoring import CLIP_FOLDER
 from skillfield.files import claimed
 
 TINY = ["--num-envs", "32", "--ppo.horizon", "4", "--ppo.minibatch", "64", "--ppo.hidden", "16"]
@@ -169,6 +170,48 @@ def test_a_run_can_be_resumed_with_a_larger_budget(tmp_path: Path, capsys: pytes
     assert main(["train", "--resume", str(folder), "--samples", "512"]) == 2
     assert "has had 1,024 samples" in capsys.readouterr().err
     assert (folder / "config.json").read_text() == settings
+
+
+@pytest.mark.parametrize("other", ["ballplay", "golf"])
+def test_a_run_does_not_go_on_with_another_task(other: str, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is refused by both names, whether there is such a task or not, and nothing changes."""
+    settings = (run / "config.json").read_text()
+    for words in ([other, "--resume", str(run)], [f"--resume={run}", "--samples", "1024", other]):
+        assert main(["train", *words]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line == f"error: {run}: a run of task 'starter', not of '{other}'; --resume goes on as it is"
+    assert (run / "config.json").read_text() == settings
+
+
+def test_a_run_goes_on_with_its_own_task(tmp_path: Path) -> None:
+    """Which may be named, in a folder that is called like another."""
+    folder = tmp_path / "ballplay"
+    train_tiny(folder)
+    assert main(["train", "starter", "--resume", str(folder), "--samples", "1024"]) == 0
+    assert json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])["samples"] == 1024
+
+
+def test_a_run_whose_clips_have_moved_can_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is told where they lie now, and remembers it; other clips are refused."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(CLIP_FOLDER, "clips")
+    new = ["train", "starter", "--method", "sm", "--samples", "512", "--data", "clips", "--out", "run", *TINY]
+    assert main(new) == 0
+    Path("clips").rename("moved")
+    settings = Path("run/config.json").read_text()
+    more = ["train", "--resume", "run", "--samples", "1024"]
+    for where, message in (
+        ([], f"no clips (*.npz) in {tmp_path / 'clips'}"),
+        (["--data", "courtside"], "no clip of ['hold', 'toss']"),
+    ):
+        assert main([*more, *where]) == 2
+        assert message in capsys.readouterr().err
+        assert Path("run/config.json").read_text() == settings
+    assert main([*more, "--data", "moved"]) == 0
+    assert json.loads(Path("run/config.json").read_text())["data"] == str(tmp_path / "moved")
+    assert json.loads(Path("run/metrics.jsonl").read_text().splitlines()[-1])["samples"] == 1024
 
 
 def test_evaluate_prints_json_and_writes_it(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from skillfield.cli.demo import comparison_table
+from skillfield.cli.main import main
 from skillfield.errors import ConfigError
 from skillfield.evaluation import Evaluation
+from skillfield.experiments.run import load_config
 from skillfield.experiments.starter.baseline import Baseline, load_baseline, save_baseline
 from skillfield.experiments.tasks import starter
 
@@ -62,3 +64,32 @@ def test_the_table_sets_both_side_by_side() -> None:
     assert row["full here: SR %"] == 100.0
     assert row["sm: TSR into it %"] == row["full here: TSR into it %"] == 75.0
     assert len(row) == 6
+
+
+@pytest.mark.parametrize("name", ["samples", "trials"])
+@pytest.mark.parametrize("count", [0, -1])
+def test_counts_are_checked_before_minutes_of_training(
+    name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """None is not as many as usual."""
+    monkeypatch.setattr("skillfield.api.train_loop", lambda *_: pytest.fail("it was trained"))
+    counts = {"samples": 8192, "trials": 1} | {name: count}
+    options = [word for option, value in counts.items() for word in (f"--{option}", str(value))]
+    assert main(["demo", "--method", "sm", "--out", str(tmp_path / "run"), *options]) == 2
+    assert capsys.readouterr() == ("", f"error: --{name} is {count}; at least 1 is needed\n")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_interrupted_demo_says_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a shell, as `train` does. The run that goes on is the one that was asked for."""
+    monkeypatch.setattr("skillfield.api.train_loop", lambda *_: False)
+    folder = tmp_path / "my run"
+    assert main(["demo", "--method", "sm", "--samples", "8192", "--seed", "3", "--out", str(folder)]) == 130
+    said = capsys.readouterr()
+    way = f"interrupted; the checkpoint is safe. Go on with: skillfield train --resume '{folder}'"
+    assert said.out.splitlines()[-1] == way
+    assert "skillfield.resume" not in said.out + said.err
+    config = load_config(folder)
+    assert (config.task, config.method, config.seed, config.budget.samples) == ("starter", "sm", 3, 8192)

@@ -1,6 +1,8 @@
 """Clips made by a policy."""
 
+import json
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +32,7 @@ from skillfield.evaluation.recording import (
 from skillfield.evaluation.rollout import Trials
 from skillfield.evaluation.success import SuccessRule
 from skillfield.experiments.recordings import task_clips
-from skillfield.experiments.run import load_config
+from skillfield.experiments.run import Origin, load_config, save_config
 from skillfield.experiments.shipped import run_folder
 from skillfield.experiments.starter.authoring import CLIP_FOLDER
 from skillfield.experiments.tasks import starter
@@ -217,8 +219,23 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     clips = load_clips(out)
     assert [clip.name for clip in clips] == ["my_hold_1", "my_hold_2"]
     for clip in clips:
-        assert "policy: task starter, method full, 5 million samples; simulated by MuJoCo" in clip.source
+        assert "policy: task starter, method full, 5,005,312 samples; simulated by MuJoCo" in clip.source
         assert clip.source.endswith("; a test")
+
+
+@pytest.mark.parametrize("origin", [None, "starter", "/home/somebody/runs/starter"])
+def test_a_clip_says_how_long_its_policy_has_learned(origin: str | None, tmp_path: Path) -> None:
+    """Exactly, and what it had begun with: its name, not where it lay."""
+    run, out = tmp_path / "run", tmp_path / "mine"
+    shutil.copytree(run_folder("starter"), run)
+    state = json.loads((run / "state.json").read_text())
+    state["counters"]["samples"] = 1_024
+    (run / "state.json").write_text(json.dumps(state))
+    save_config(replace(load_config(run), origin=Origin(origin, 5_005_312) if origin else None), run)
+    assert main(["data", "record", str(run), "--out", str(out), "--skills", "hold", "--attempts", "2"]) == 0
+    (clip,) = load_clips(out)
+    had = "1,024 samples, begun with 'starter' of 5,005,312 samples" if origin else "1,024 samples"
+    assert f"; policy: task starter, method full, {had}; simulated by MuJoCo" in clip.source
 
 
 def test_a_folder_that_is_not_empty_is_refused_at_once(

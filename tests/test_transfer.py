@@ -328,7 +328,7 @@ def test_train_takes_a_shipped_policy_or_a_run(tmp_path: Path, capsys: pytest.Ca
         "starter: comes with the package and cannot go on; train TASK --start-from starter" in capsys.readouterr().err
     )
     assert main(["train", "--resume", str(first), "--start-from", "starter"]) == 2
-    assert "only a new budget may be given, not ['--start-from']" in capsys.readouterr().err
+    assert "only a new budget and --data may be given, not ['--start-from']" in capsys.readouterr().err
 
 
 def test_the_example_adds_a_skill_to_the_shipped_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,15 +4,17 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from skillfield.api import evaluate, new_run_folder, train
+from skillfield.api import evaluate, new_run_folder, train_run
 from skillfield.cli.evaluate import transition_table
 from skillfield.cli.films import film_run
 from skillfield.cli.report import write_report
-from skillfield.errors import RenderError
+from skillfield.cli.train import how_to_go_on
+from skillfield.errors import ConfigError, RenderError
 from skillfield.evaluation import Evaluation
 from skillfield.experiments.run import preset
 from skillfield.experiments.starter.baseline import Baseline, load_baseline
 from skillfield.files import typed
+from skillfield.learning.training import Budget
 from skillfield.reporting.console import table_console
 from skillfield.reporting.tables import MetricTable
 
@@ -39,16 +41,22 @@ class Demo:
 
     def run(self) -> int:
         """Tell the story."""
+        for name, count in (("--samples", self.samples), ("--trials", self.trials)):
+            if count is not None and count < 1:
+                raise ConfigError(f"{name} is {count}; at least 1 is needed")
         began = time.perf_counter()
         console = table_console()
         baseline = load_baseline()
-        samples = self.samples or baseline.samples
-        folder = self.out or new_run_folder(replace(preset("starter", self.method), seed=self.seed))
+        samples = baseline.samples if self.samples is None else self.samples
+        config = replace(preset("starter", self.method), seed=self.seed, budget=Budget(samples=samples))
+        folder = self.out or new_run_folder(config)
         console.print(
             "A floating hand learns five ball skills from five noisy demonstrations of one to two seconds each: "
             f"method {self.method}, {samples:,} samples (5 million: three to four minutes on two cores)."
         )
-        train("starter", self.method, samples=samples, seed=self.seed, run=folder)
+        if not train_run(config, folder):
+            print(how_to_go_on(folder))
+            return 130
         console.print(f"Testing: {self.trials} executions of 10 s per skill and per pair of skills …")
         result = evaluate(folder, self.trials)
         console.print(comparison_table(baseline, self.method, result).rich())

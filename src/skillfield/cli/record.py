@@ -85,8 +85,10 @@ class DataRecord:
 
 def _made_by(run: TrainedRun) -> str:
     """The policy, the simulation and the day, for whoever reads the clip."""
-    samples = run.state.counters.samples / 1e6
-    policy = f"policy: task {run.config.task}, method {run.config.method}, {samples:.0f} million samples"
+    config = run.config
+    policy = f"policy: task {config.task}, method {config.method}, {run.state.counters.samples:,} samples"
+    if config.origin is not None:  # where it lay is nobody's business
+        policy += f", begun with '{Path(config.origin.policy).name}' of {config.origin.samples:,} samples"
     return f"{policy}; simulated by MuJoCo {mujoco.__version__}; {date.today().isoformat()}"
 
 

@@ -16,7 +16,7 @@ from skillfield.configuration import to_dict
 from skillfield.errors import ConfigError, NoRendererError, SkillfieldError
 from skillfield.experiments.methods import METHODS
 from skillfield.experiments.run import load_config
-from skillfield.files import atomic_file
+from skillfield.files import atomic_file, shown_files
 from skillfield.reporting.report import report_page
 from skillfield.reporting.runs import RunRecord, by_method, filmed_run, read_run, transition_video_path, video_path
 from skillfield.reporting.script import Part, find_skill
@@ -99,7 +99,7 @@ def _run_folders(folders: Sequence[Path]) -> list[Path]:
         raise ConfigError("name at least one run folder")
     found: dict[Path, Path] = {}
     for folder in folders:
-        inside = [folder] if (folder / "config.json").is_file() else sorted(folder.glob("*/config.json"))
+        inside = [folder] if (folder / "config.json").is_file() else shown_files(folder, "*/config.json")
         if not inside:
             raise ConfigError(f"{folder} is no run folder: it has no config.json")
         for path in inside:

@@ -24,7 +24,7 @@ from skillfield.learning.ppo import PPOConfig
 from skillfield.learning.training import Budget
 from skillfield.reference import Augmentation
 
-__all__ = ["Train", "parse"]
+__all__ = ["Train", "how_to_go_on", "parse"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Train:
     """Begin with the networks of this run, or of a policy that comes with the package, such as ballplay: of the same
     character and kind of memory; skills may differ. Stages are those that its samples have come to."""
     resume: Path | None = None
-    """Run folder to go on with, where it stopped; a new budget may be given, nothing else."""
+    """Run folder to go on with, where it stopped. Only a new budget may be given, and --data if its clips moved."""
     num_envs: int = 1024
     """Worlds simulated at once."""
     threads: int = 0
@@ -82,7 +82,7 @@ class Train:
         if finished:
             print(f"trained: {folder}\nnext: {program()} evaluate {typed(folder)}")
             return 0
-        print(f"interrupted; the checkpoint is safe. Go on with: {program()} train --resume {typed(folder)}")
+        print(how_to_go_on(folder))
         return 130
 
     def config(self) -> RunConfig:
@@ -109,12 +109,18 @@ class Train:
 
     def _resumed_config(self, run: Path) -> RunConfig:
         config = load_config(resumable(run))
-        return replace(config, budget=self._budget() or config.budget)
+        data = config.data if self.data is None else kept_folder(self.data)
+        return replace(config, budget=self._budget() or config.budget, data=data)
 
     def _budget(self) -> Budget | None:
         if self.minutes is None and self.samples is None:
             return None
         return Budget(samples=self.samples, minutes=self.minutes)
+
+
+def how_to_go_on(run: Path) -> str:
+    """What to say of a training that was interrupted."""
+    return f"interrupted; the checkpoint is safe. Go on with: {program()} train --resume {typed(run)}"
 
 
 def parse(arguments: list[str]) -> Train:
@@ -124,9 +130,10 @@ def parse(arguments: list[str]) -> Train:
     return _read(arguments, preset(task, method))
 
 
-def _read(arguments: list[str], config: RunConfig) -> Train:
+def _read(arguments: list[str], config: RunConfig, task: str = "starter") -> Train:
     """The command line, with these defaults; task and method are those that it names, or the usual ones."""
     default = Train(
+        task,
         num_envs=config.num_envs,
         threads=config.threads,
         device=config.device,
@@ -169,7 +176,16 @@ def _given(arguments: list[str]) -> set[str]:
 
 
 def _refuse_changes_to_a_resumed_run(arguments: list[str]) -> None:
-    options = [argument.split("=")[0] for argument in arguments if argument.startswith("--")]
-    changes = sorted(set(options) - {"--resume", "--minutes", "--samples", "--help"})
-    if "--resume" in options and changes:
-        raise ConfigError(f"--resume goes on with the run as it is; only a new budget may be given, not {changes}")
+    options = {argument.split("=")[0] for argument in arguments if argument.startswith("--")}
+    if "--resume" not in options or not {"-h", "--help"}.isdisjoint(arguments):
+        return
+    changes = sorted(options - {"--resume", "--minutes", "--samples", "--data"})
+    if changes:
+        raise ConfigError(
+            f"--resume goes on with the run as it is; only a new budget and --data may be given, not {changes}"
+        )
+    read = _read(arguments, preset("starter"), task="")
+    if read.task and read.resume is not None:
+        own = load_config(resumable(read.resume)).task
+        if read.task != own:
+            raise ConfigError(f"{read.resume}: a run of task '{own}', not of '{read.task}'; --resume goes on as it is")
