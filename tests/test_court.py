@@ -1,10 +1,10 @@
 """Rules of the basketball skills, on trials drawn by hand."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
 
 from skillfield.evaluation.court import CourtDribbleRule, LayupRule, ShotRule
 from skillfield.evaluation.rollout import Trials
@@ -14,87 +14,107 @@ FPS, STEPS = 60.0, 600
 TIME = torch.arange(STEPS) / FPS
 
 
-def trial(root_height: Tensor, ball: Tensor, alive: Tensor | None = None) -> Trials:
-    """One execution. root_height: [T]; ball: [T, 3]."""
-    root = torch.stack((torch.zeros(STEPS), torch.zeros(STEPS), root_height), dim=1)
-    living = torch.ones(STEPS, dtype=torch.bool) if alive is None else alive
-    return Trials(FPS, root.unsqueeze(1), ball.unsqueeze(1), torch.zeros(STEPS, 1, dtype=torch.bool), living[:, None])
+def playing(away: float = 0.5) -> Trials:
+    """Stands for ten seconds while a ball bounces beside it."""
+    zero = torch.zeros(STEPS)
+    ball = torch.stack((zero + away, zero, 0.12 + 0.7 * (math.pi * 1.5 * TIME).sin().abs()), dim=1)
+    root = torch.stack((zero, zero, zero + 0.9), dim=1)
+    yes = torch.ones(STEPS, 1, dtype=torch.bool)
+    return Trials(FPS, root.unsqueeze(1), ball.unsqueeze(1), ~yes, yes)
 
 
-def standing() -> Tensor:
-    """A root that stays up."""
-    return torch.full((STEPS,), 0.9)
+def but(trial: Trials, first: int, last: int, root: float | None = None, ball: float | None = None) -> Trials:
+    """The same, but that from one step to another the root or the ball are so high."""
+    roots, balls = trial.root_pos_w.clone(), trial.object_pos_w.clone()
+    for column, height in ((roots, root), (balls, ball)):
+        if height is not None:
+            column[first:last, :, 2] = height
+    return replace(trial, root_pos_w=roots, object_pos_w=balls)
 
 
-def bouncing(away: float = 0.5) -> Tensor:
-    """A ball that bounces beside the root.  [T, 3]"""
-    height = 0.12 + 0.7 * (math.pi * 1.5 * TIME).sin().abs()
-    return torch.stack((torch.full_like(height, away), torch.zeros_like(height), height), dim=1)
-
-
-def test_a_dribble_stands_beside_a_live_ball() -> None:
-    """To the end of the trial."""
-    assert CourtDribbleRule().judge(trial(standing(), bouncing())).tolist() == [True]
-
-
-@pytest.mark.parametrize("step", [100, 350, 599])
-def test_one_fallen_step_after_the_settling_time_fails_a_dribble(step: int) -> None:
-    """Before it, a stumble is allowed."""
-    fallen = standing()
-    fallen[step] = 0.49
-    assert CourtDribbleRule().judge(trial(fallen, bouncing())).tolist() == [False]
-    early = standing()
-    early[:99] = 0.2
-    assert CourtDribbleRule().judge(trial(early, bouncing())).tolist() == [True]
-    early[:100] = 0.2  # nowhere in it has the rule held
-    assert CourtDribbleRule().judge(trial(early, bouncing())).tolist() == [False]
-
-
-def test_a_ball_that_rolls_away_or_lies_is_no_dribble() -> None:
-    """Distance counts in space; a ball lies after a quarter of a second without moving, wherever it lies."""
-    assert not CourtDribbleRule().judge(trial(standing(), bouncing(away=1.5))).any()
-    lying = bouncing()
-    lying[300:318, 2] = 0.12
-    assert not CourtDribbleRule().judge(trial(standing(), lying)).any()
-    pausing = bouncing()
-    pausing[300:312, 2] = 0.12
-    assert CourtDribbleRule().judge(trial(standing(), pausing)).all()
-
-
-def test_a_layup_goes_up_in_the_first_half() -> None:
-    """A ball that gets there later, or while the player lies, does not count."""
-    ball = bouncing()
-    assert not LayupRule().judge(trial(standing(), ball)).any()
-    ball[200, 2] = 1.85
-    assert LayupRule().judge(trial(standing(), ball)).all()
-    lying = standing()
-    lying[200] = 0.3
-    assert not LayupRule().judge(trial(lying, ball)).any()
-    late = bouncing()
-    late[310, 2] = 1.85
-    assert not LayupRule().judge(trial(standing(), late)).any()
-    falls = standing()
-    falls[450] = 0.3
-    assert not LayupRule().judge(trial(falls, ball)).any()
-
-
-def test_a_shot_reaches_the_demonstrated_height() -> None:
-    """Within the tolerance, not above it; afterwards the ball may do what it likes."""
-    rule = ShotRule(apex=2.9)
-    ball = bouncing()
-    ball[320:, 2] = 0.12
-    assert not rule.judge(trial(standing(), ball)).any()
-    ball[150, 2] = 2.75
-    assert rule.judge(trial(standing(), ball)).all()
-    ball[150, 2] = 3.15
-    assert not rule.judge(trial(standing(), ball)).any()
-
-
-def test_a_world_that_blew_up_is_not_standing() -> None:
-    """Whatever its root's height says."""
-    alive = torch.ones(STEPS, dtype=torch.bool)
+def diverging(trial: Trials) -> Trials:
+    """The same, but that its world blows up in the second half; its root's height says nothing of that."""
+    alive = trial.alive.clone()
     alive[400:] = False
-    assert not CourtDribbleRule().judge(trial(standing(), bouncing(), alive)).any()
+    return replace(trial, alive=alive)
+
+
+UNREADY = but(playing(), 0, 99, root=0.2, ball=0.12)
+"""Lies beside a ball that lies, at first."""
+
+
+@pytest.mark.parametrize(
+    ("success", "dribble"),
+    [
+        pytest.param(True, playing(), id="throughout"),
+        pytest.param(True, UNREADY, id="begins in time"),
+        pytest.param(True, but(playing(), 300, 312, ball=0.12), id="the ball pauses"),
+        pytest.param(False, but(playing(), 0, 100, root=0.2), id="begins too late"),
+        pytest.param(False, but(playing(), 100, 101, root=0.49), id="falls at once"),
+        pytest.param(False, but(playing(), 350, 351, root=0.49), id="falls for a moment"),
+        pytest.param(False, but(playing(), 599, 600, root=0.49), id="falls at last"),
+        pytest.param(False, diverging(playing()), id="diverges"),
+        pytest.param(False, playing(away=1.5), id="the ball is elsewhere"),
+        pytest.param(False, but(playing(), 350, 351, ball=2.5), id="the ball is far up for a moment"),
+        pytest.param(False, but(playing(), 300, 318, ball=0.12), id="the ball lies"),
+        pytest.param(False, but(playing(), 300, 318, ball=0.6), id="the ball lies higher up"),
+    ],
+)
+def test_a_dribble_stands_beside_a_live_ball(success: bool, dribble: Trials) -> None:
+    """From some point of the settling time on to the end; distance counts in space, and a ball lies after a quarter of
+    a second without moving."""
+    assert CourtDribbleRule().judge(dribble).item() is success
+
+
+LAYUP = but(UNREADY, 200, 201, ball=1.85)
+
+
+@pytest.mark.parametrize(
+    ("success", "layup"),
+    [
+        pytest.param(True, LAYUP, id="goes up"),
+        pytest.param(False, UNREADY, id="not high enough"),
+        pytest.param(False, but(UNREADY, 310, 311, ball=1.85), id="goes up too late"),
+        pytest.param(False, but(LAYUP, 200, 201, root=0.3), id="goes up over who lies"),
+        pytest.param(False, but(LAYUP, 450, 451, root=0.3), id="falls afterwards"),
+        pytest.param(False, diverging(LAYUP), id="diverges"),
+        pytest.param(False, but(LAYUP, 450, 468, ball=0.12), id="the ball lies afterwards"),
+    ],
+)
+def test_a_layup_goes_up_in_the_first_half(success: bool, layup: Trials) -> None:
+    """While the player stands, who then goes on standing while the ball lives; what was before does not matter."""
+    assert LayupRule().judge(layup).item() is success
+
+
+SHOT = but(UNREADY, 150, 151, ball=2.75)
+
+
+@pytest.mark.parametrize(
+    ("success", "shot"),
+    [
+        pytest.param(True, SHOT, id="as high"),
+        pytest.param(True, but(SHOT, 320, STEPS, ball=0.12), id="the ball lies afterwards"),
+        pytest.param(False, but(UNREADY, 150, 151, ball=2.65), id="too low"),
+        pytest.param(False, but(UNREADY, 150, 151, ball=3.15), id="too high"),
+        pytest.param(False, but(UNREADY, 310, 311, ball=2.75), id="too late"),
+        pytest.param(False, but(SHOT, 150, 151, root=0.3), id="thrown by who lies"),
+        pytest.param(False, but(SHOT, 450, 451, root=0.3), id="falls afterwards"),
+        pytest.param(False, diverging(SHOT), id="diverges"),
+    ],
+)
+def test_a_shot_reaches_the_demonstrated_height_in_the_first_half(success: bool, shot: Trials) -> None:
+    """Within the tolerance, not above it, while the player stands, who then goes on standing; what the ball does then
+    does not matter."""
+    assert ShotRule(apex=2.9).judge(shot).item() is success
+
+
+def test_a_trial_may_end_before_its_second_part_begins() -> None:
+    """The first one is then all that is asked for."""
+    zero = torch.zeros(60, 1, 3)
+    lying = Trials(FPS, zero, zero, zero[..., 0] > 0, zero[..., 0] == 0)
+    for rule, height in ((CourtDribbleRule(), 1.0), (LayupRule(), 1.9), (ShotRule(apex=2.9), 2.9)):
+        assert rule.judge(but(lying, 0, 60, root=0.9, ball=height)).tolist() == [True]
+        assert rule.judge(lying).tolist() == [False]
 
 
 def test_longest_run() -> None:

@@ -1,4 +1,4 @@
-"""Success rules say yes to what they should, and no to everything near it."""
+"""Success rules say yes to what they should, and no to everything near it; and what an evaluation measures."""
 
 import math
 from dataclasses import replace
@@ -14,117 +14,153 @@ from skillfield.evaluation.judging import Closeness
 from skillfield.evaluation.metrics import evaluate_policy, wilson_interval
 from skillfield.evaluation.plan import shuffled_frames, starts_at
 from skillfield.evaluation.rollout import Trials
-from skillfield.evaluation.success import DribbleRule, HoldRule, TossRule
+from skillfield.evaluation.success import DribbleRule, HoldRule, KeepRule, TossRule
 from skillfield.experiments.run import RunConfig, build_env, build_motion, preset
 from skillfield.experiments.tasks import starter
 from skillfield.imitation import ImitationEnv
 from skillfield.learning.networks import ActorCritic
 
 FPS = 60.0
+TIME = torch.arange(600) / FPS
 
 
-def trials(root: Tensor, ball: Tensor, touching: Tensor) -> Trials:
-    """One recorded trial."""
+def trial(root: Tensor, ball: Tensor, touching: Tensor) -> Trials:
+    """One execution.  [T, 3], [T, 3], [T]"""
     alive = torch.ones(len(root), 1, dtype=torch.bool)
     return Trials(FPS, root.unsqueeze(1), ball.unsqueeze(1), touching.unsqueeze(1), alive)
 
 
-def dribbling(seconds: float = 10.0, speed: float = 0.8, period: float = 0.7, lose_at: float = math.inf) -> Trials:
-    time = torch.arange(round(seconds * FPS)) / FPS
-    phase = (time % period) / period
-    height = 0.12 + 0.6 * (1 - (2 * phase - 1).square())
-    zero = torch.zeros_like(time)
-    root = torch.stack((speed * time, zero, zero + 0.9), dim=1)
-    ball = torch.stack((speed * time.clamp_max(lose_at), zero, torch.where(time < lose_at, height, 0.12)), dim=1)
-    return trials(root, ball, (phase > 0.4) & (phase < 0.6) & (time < lose_at))
+def between(trial: Trials, first: int, last: int, **changes: bool | tuple[float, float, float]) -> Trials:
+    """The same, but that from one step to another a position is so much farther, or a fact is this."""
+    columns = {name: getattr(trial, name).clone() for name in changes}
+    for name, change in changes.items():
+        moved = not isinstance(change, bool)
+        columns[name][first:last] = torch.tensor(change) + (columns[name][first:last] if moved else 0)
+    return replace(trial, **columns)
 
 
-def tossing(
-    still: float, thrown: bool = True, ahead: float = 1.0, follow: float = 0.0, touch_at: float = 9.9
+def dribbling(
+    speed: float = 0.8, aside: float = 0.0, low: float = 0.12, rise: float = 0.6, period: float = 0.7
 ) -> Trials:
-    """Rests in the hand for `still` seconds, then flies at 2 m/s; the hand may follow, and touch it again."""
-    time = torch.arange(600) / FPS
-    flying = (time - still).clamp_min(0) if thrown else torch.zeros_like(time)
-    zero = torch.zeros_like(time)
-    root = torch.stack((2.0 * follow * flying, zero, zero + 0.93), dim=1)
-    ball = torch.stack((2.0 * ahead * flying, zero, (0.8 - 4.9 * flying.square()).clamp_min(0.12)), dim=1)
-    return trials(root, ball, (flying == 0) | (flying > touch_at))
-
-
-def test_a_dribble_that_goes_on_is_a_success() -> None:
-    """Right way, right speed, bouncing to the end."""
-    assert DribbleRule((1.0, 0.0), 0.8).judge(dribbling()).item()
+    """Walks along (0.6, 0.8), or aside of that, while the ball rises between two bounces; touched every 0.7 s."""
+    phase = (TIME % period) / period
+    way = speed * torch.tensor([0.6 - 0.8 * aside, 0.8 + 0.6 * aside]) * TIME.unsqueeze(1)
+    height = low + rise * (1 - (2 * phase - 1).square())
+    root = torch.cat((way, torch.full_like(way[:, :1], 0.9)), dim=1)
+    return trial(root, torch.cat((way, height.unsqueeze(1)), dim=1), (TIME % 0.7 > 0.28) & (TIME % 0.7 < 0.42))
 
 
 @pytest.mark.parametrize(
-    "bad",
-    [dribbling(lose_at=6.0), dribbling(speed=0.2), dribbling(speed=2.4), dribbling(speed=-0.8), dribbling(period=2.5)],
-    ids=["loses the ball", "too slow", "too fast", "wrong way", "hardly bounces"],
+    ("success", "dribble"),
+    [
+        pytest.param(True, dribbling(), id="goes on"),
+        pytest.param(True, between(dribbling(), 0, 90, object_pos_w=(5.0, 0.0, 0.0), touching=False), id="begins late"),
+        pytest.param(False, between(dribbling(), 300, 301, object_pos_w=(-0.88, 0.66, 0.0)), id="loses the ball"),
+        pytest.param(False, between(dribbling(), 300, 378, touching=False), id="leaves it alone"),
+        pytest.param(False, between(dribbling(), 500, 600, alive=False), id="falls"),
+        pytest.param(False, dribbling(period=2.0), id="hardly bounces"),
+        pytest.param(False, dribbling(rise=0.0), id="rolls"),
+        pytest.param(False, dribbling(low=0.2), id="never reaches the floor"),
+        pytest.param(False, dribbling(speed=0.2), id="too slow"),
+        pytest.param(False, dribbling(speed=2.4), id="too fast"),
+        pytest.param(False, dribbling(speed=-0.8), id="wrong way"),
+        pytest.param(False, dribbling(aside=0.6), id="too far left"),
+        pytest.param(False, dribbling(aside=-0.6), id="too far right"),
+    ],
 )
-def test_a_dribble_that_fails_in_one_way_is_none(bad: Trials) -> None:
-    """Each condition alone is enough to fail."""
-    assert not DribbleRule((1.0, 0.0), 0.8).judge(bad).item()
+def test_a_dribble_goes_on_the_right_way_to_the_end(success: bool, dribble: Trials) -> None:
+    """After a second and a half to get going, each condition alone is enough to fail."""
+    assert DribbleRule((0.6, 0.8), 0.8).judge(dribble).item() is success
 
 
-def test_a_hold_must_be_high_calm_and_to_the_end() -> None:
-    """Lifted and kept is a success; low, shaken or dropped is none."""
-    rule, steps = HoldRule(min_height=1.0), 600
-    root = torch.tensor([0.0, 0.0, 1.28]).repeat(steps, 1)
-    ball = torch.tensor([0.0, 0.0, 1.15]).repeat(steps, 1)
-    touching = torch.ones(steps, dtype=torch.bool)
-    assert rule.judge(trials(root, ball, touching)).item()
-    low = torch.tensor([0.0, 0.0, 0.4])
-    assert not rule.judge(trials(root - low, ball - low, touching)).item()
-    dropped = ball.clone()
-    dropped[500:, 2] = 0.12
-    assert not rule.judge(trials(root, dropped, touching)).item()
-    shaken = 0.1 * torch.sin(torch.arange(steps) * 2.0).unsqueeze(1) * torch.tensor([1.0, 0.0, 0.0])
-    assert not rule.judge(trials(root + shaken, ball + shaken, touching)).item()
+def holding(lowered_at: float = math.inf) -> Trials:
+    """The ball 1.15 m high, and the palm on it; half a metre lower from some time on, within half a second."""
+    height = 1.15 - (TIME - lowered_at).clamp(0, 0.5)
+    ball = torch.stack((0 * TIME, 0 * TIME, height), dim=1)
+    return trial(ball + torch.tensor([0.0, 0.0, 0.13]), ball, torch.ones_like(TIME, dtype=torch.bool))
 
 
-@pytest.mark.parametrize(("still", "success"), [(0.1, False), (0.5, True), (1.5, False)])
-def test_a_toss_must_come_at_its_time(still: float, success: bool) -> None:
-    """Too early and too late are failures: that is what needs memory."""
-    assert TossRule(min_still_seconds=0.3, max_still_seconds=0.8).judge(tossing(still)).item() is success
+JERK = (0.05, 0.0, 0.0)
 
 
-@pytest.mark.parametrize(("carried", "success"), [(0.2, True), (0.7, True), (1.2, False), (5.0, False)])
-def test_a_toss_follows_its_rest(carried: float, success: bool) -> None:
-    """Whoever rests in time and then carries the ball about throws too late."""
-    toss, rest = tossing(0.5), round(0.5 * FPS)
-    step, pause = torch.arange(600), round(carried * FPS)
-    steps = torch.where(step < rest, step, (step - pause).clamp_min(rest))
-    along = 0.6 * (step - rest).clamp(0, pause) / FPS
-    way = torch.stack((along, 0 * along, 0 * along), dim=1).unsqueeze(1)
-    late = trials((toss.root_pos_w[steps] + way)[:, 0], (toss.object_pos_w[steps] + way)[:, 0], toss.touching[steps, 0])
-    assert TossRule(min_still_seconds=0.3, max_still_seconds=0.8).judge(late).item() is success
+@pytest.mark.parametrize(
+    ("success", "hold"),
+    [
+        pytest.param(True, holding(), id="keeps it"),
+        pytest.param(True, between(holding(), 0, 150, object_pos_w=(2.0, 0.0, -1.0)), id="gathers it first"),
+        pytest.param(False, between(holding(), 300, 301, root_pos_w=(0.0, 0.3, 0.0)), id="lets go"),
+        pytest.param(False, between(holding(), 300, 301, root_pos_w=JERK, object_pos_w=JERK), id="shakes it"),
+        pytest.param(False, between(holding(), 500, 600, alive=False), id="falls"),
+        pytest.param(False, holding(lowered_at=0.0), id="does not lift it"),
+        pytest.param(False, holding(lowered_at=8.0), id="lowers it again"),
+    ],
+)
+def test_a_hold_is_high_calm_and_to_the_end(success: bool, hold: Trials) -> None:
+    """After two seconds and a half to gather the ball, each condition alone is enough to fail."""
+    assert HoldRule(min_height=1.0).judge(hold).item() is success
 
 
-def test_a_ball_that_is_kept_or_dropped_is_no_toss() -> None:
-    """Holding for ever fails, and so does letting it fall straight down."""
-    rule = TossRule(min_still_seconds=0.3, max_still_seconds=0.8)
-    assert not rule.judge(tossing(0.5, thrown=False)).item()
-    assert not rule.judge(tossing(0.5, ahead=0.0)).item()
+def tossing(
+    still: float = 0.5, carried: float = 0.2, ahead: float = 2.0, aside: float = 0.0, follow: float = 0.0
+) -> Trials:
+    """Rests in the hand, is carried along at 0.6 m/s, then flies at so many m/s; the hand may follow. By default it
+    rests for 30 steps, and flies from step 42 on."""
+    flying = (TIME - still - carried).clamp_min(0)
+    along, zero = 0.6 * (TIME - still).clamp(0, carried), torch.zeros_like(TIME)
+    root = torch.stack((along + follow * flying, zero, zero + 0.93), dim=1)
+    height = (0.8 - 4.9 * flying.square()).clamp_min(0.12)
+    return trial(root, torch.stack((along + ahead * flying, aside * flying, height), dim=1), flying == 0)
 
 
-@pytest.mark.parametrize("later", [3, 100])
-def test_a_world_that_diverges_in_flight_or_later_has_not_thrown(later: int) -> None:
-    """Where its ball is afterwards means nothing, and who blows up after a throw has not done well either."""
-    rule, toss = TossRule(min_still_seconds=0.3, max_still_seconds=0.8), tossing(0.5)
-    away = (toss.object_pos_w - toss.root_pos_w).norm(dim=-1)[:, 0]
-    release = int(torch.nonzero(away > rule.release_distance)[0])
-    alive = toss.alive.clone()
-    alive[release + later :] = False
-    assert rule.judge(toss).item()
-    assert not rule.judge(replace(toss, alive=alive)).item()
+THERE, BACK = (1.0, 0.0, 0.0), (-0.01, 0.0, 0.0)
 
 
-def test_a_hand_may_follow_the_ball_but_not_carry_it() -> None:
-    """What counts is how far the ball flies by itself from where it left the hand."""
-    rule = TossRule(min_still_seconds=0.3, max_still_seconds=0.8)
-    assert rule.judge(tossing(0.5, follow=1.0)).item()
-    assert not rule.judge(tossing(0.5, touch_at=0.3)).item()
-    assert not rule.judge(tossing(0.5, ahead=0.2)).item()  # 0.4 m/s reach 0.32 m
+@pytest.mark.parametrize(
+    ("success", "toss"),
+    [
+        pytest.param(True, tossing(), id="at its time"),
+        pytest.param(True, between(tossing(), 0, 6, object_pos_w=THERE), id="caught first"),
+        pytest.param(True, tossing(carried=0.7), id="after a swing"),
+        pytest.param(True, tossing(follow=2.0), id="the hand follows"),
+        pytest.param(False, tossing(still=0.1), id="too early"),
+        pytest.param(False, tossing(still=1.5), id="too late"),
+        pytest.param(False, tossing(still=99.0), id="never"),
+        pytest.param(False, tossing(carried=1.2), id="carried about"),
+        pytest.param(
+            False, between(tossing(carried=1.2), 80, 81, root_pos_w=BACK, object_pos_w=BACK), id="with a short stop"
+        ),
+        pytest.param(False, between(tossing(), 15, 16, root_pos_w=JERK, object_pos_w=JERK), id="shaken before"),
+        pytest.param(False, between(tossing(), 0, 42, root_pos_w=(0.0, 0.0, 0.1)), id="not in the palm before"),
+        pytest.param(False, between(tossing(), 0, 42, touching=False), id="not touched before"),
+        pytest.param(False, tossing(ahead=0.0), id="straight down"),
+        pytest.param(False, tossing(ahead=-2.0), id="backwards"),
+        pytest.param(False, tossing(ahead=0.4, carried=0.7), id="too gently"),
+        pytest.param(False, tossing(aside=3.0), id="too far left"),
+        pytest.param(False, tossing(aside=-3.0), id="too far right"),
+        pytest.param(
+            False, between(tossing(ahead=0.0), 0, 30, root_pos_w=THERE, object_pos_w=THERE), id="carried back, dropped"
+        ),
+        pytest.param(False, between(tossing(), 55, 56, touching=True), id="touched in flight"),
+        pytest.param(False, between(tossing(), 55, 600, alive=False), id="diverges in flight"),
+        pytest.param(False, between(tossing(), 599, 600, alive=False), id="diverges later"),
+    ],
+)
+def test_a_toss_comes_at_its_time_and_flies_ahead_by_itself(success: bool, toss: Trials) -> None:
+    """When it must come is what needs memory; how far it flies counts from where it left the hand."""
+    assert TossRule(min_still_seconds=0.3, max_still_seconds=0.8).judge(toss).item() is success
+
+
+@pytest.mark.parametrize("steps", [2, 30])
+def test_a_trial_may_be_shorter_than_the_time_to_settle(steps: int) -> None:
+    """Its end is then what is judged: the ball is held, calm and near by then, and nobody has got anywhere."""
+    hold = holding()
+    short = trial(hold.root_pos_w[:steps, 0], hold.object_pos_w[:steps, 0], hold.touching[:steps, 0])
+    assert HoldRule(min_height=1.0).judge(short).item()
+    shaken = between(short, steps - 1, steps, root_pos_w=JERK, object_pos_w=JERK)
+    assert not HoldRule(min_height=1.0).judge(shaken).item()
+    assert KeepRule(max_distance=0.2).judge(short).item()
+    assert not KeepRule(max_distance=0.1).judge(short).item()
+    assert not DribbleRule((0.6, 0.8), 0.8).judge(short).item()
 
 
 def test_wilson_interval_is_the_textbook_one() -> None:

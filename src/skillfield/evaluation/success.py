@@ -145,7 +145,6 @@ class TossRule(SuccessRule):
         ended = torch.where(rest >= self.min_still_seconds * trials.fps, step, -1).cummax(dim=0).values
         thrown = (distance > self.release_distance) & enough
         release = torch.where(thrown, step, trials.num_steps).amin(dim=0)  # [N]
-        happened = release < trials.num_steps
         at_release = release.clamp_max(trials.num_steps - 1)
         still = rested.gather(0, at_release.unsqueeze(0)).squeeze(0) / trials.fps
         swing = (release - ended.gather(0, at_release.unsqueeze(0)).squeeze(0)) / trials.fps
@@ -155,7 +154,7 @@ class TossRule(SuccessRule):
         flying &= ~(trials.touching & (since > 0)).cummax(dim=0).values
         flown = trials.object_pos_w - trials.object_pos_w.gather(0, at_release.view(1, -1, 1).expand(1, -1, 3))
         ahead = (flown[..., 0] > self.min_range) & (flown[..., 1].abs() < self.max_sideways) & flying
-        return happened & ahead.any(dim=0) & in_time & trials.alive[-1]
+        return ahead.any(dim=0) & in_time & trials.alive[-1]
 
 
 def longest_run(holds: Tensor) -> Tensor:
