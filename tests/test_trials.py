@@ -48,3 +48,25 @@ def test_who_falls_or_diverges_is_not_alive_from_then_on(make_clip: MakeClip, ma
     shown = env.motion.qpos[:STEPS, :3]
     torch.testing.assert_close(trials.root_pos_w[:, 1:], shown.unsqueeze(1).expand(-1, 2, -1))
     torch.testing.assert_close(trials.object_pos_w[:, 1:], trials.root_pos_w[:, 1:] - torch.tensor([0.0, 0.0, 0.5]))
+
+
+def test_who_has_never_stood_up_is_not_alive_in_the_end(make_clip: MakeClip, make_env: MakeEnv) -> None:
+    """Who begins under the limit has not fallen, and may rise until the trial is over."""
+    env = make_env([make_clip(40)], num_envs=2, puppet=True)
+    env._floor.fill_(0.5)
+    engine: Any = env.engine
+
+    def pose() -> tuple[Tensor, Tensor]:
+        row = env.motion.row(env.clip, env.progress)
+        qpos = env.motion.qpos[row].clone()
+        qpos[:, 2] -= torch.tensor([1.0, float(env.progress[1] < RISES)])
+        return qpos, env.motion.qvel[row]
+
+    engine.pose = pose
+    model = ActorCritic(env.observation_size, env.num_actions, (4,))
+    zero = torch.zeros(2, dtype=torch.long)
+    starts = starts_at(env.motion, zero, zero)
+    starts.qpos[:, 2] -= 1.0
+    alive = run_trials(env, model, starts, STEPS).alive
+    assert alive[:-1].all()
+    assert alive[-1].tolist() == [False, True]
