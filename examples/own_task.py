@@ -127,7 +127,11 @@ def task() -> sf.Task:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["clips"]:
-        sf.save_clips(make_clips(), CLIPS)
+        try:
+            sf.save_clips(make_clips(), CLIPS)
+        except sf.SkillfieldError as problem:
+            print(f"error: {problem}", file=sys.stderr)
+            sys.exit(2)
         print(f"{CLIPS}: {', '.join(clip.skill for clip in make_clips())}")
     else:
         sf.command_line(task)

@@ -9,7 +9,8 @@ import torch
 
 from skillfield.characters import Character, character
 from skillfield.characters.hand import BALL
-from skillfield.characters.physics import stable_drive
+from skillfield.characters.humanoid import humanoid
+from skillfield.characters.physics import bounce_solref, stable_drive
 from skillfield.characters.tables import BodyRow, ContactRow, GeomRow, JointRow, build_spec
 from skillfield.errors import CharacterError
 from skillfield.rotations import rotvec_from_quat
@@ -56,6 +57,14 @@ def test_a_dropped_ball_bounces_with_restitution_four_fifths(hand_character: Cha
         rose = fell and gap > 0 and speed > 0
     rebound = gap + speed**2 / (2 * 9.81)
     assert np.sqrt(rebound / height) == pytest.approx(BALL.restitution, abs=0.05)
+
+
+@pytest.mark.parametrize("restitution", [0.0, -0.5, 1.5, float("nan")])
+def test_a_bounce_that_no_ball_has_is_refused(restitution: float) -> None:
+    """Nothing sticks to the floor, nor gains by it; one that loses nothing is possible."""
+    with pytest.raises(CharacterError, match=f"restitution is {restitution:g}, it must be above 0 and at most 1"):
+        humanoid(ball=replace(BALL, restitution=restitution))
+    assert bounce_solref(1.0, 1 / 120)[1] == 0.0
 
 
 @pytest.mark.parametrize("spread", [1.0, 5.0])

@@ -107,6 +107,7 @@ def test_a_degraded_clip_can_be_trained_on(make_clip: MakeClip, hand_character: 
         ({"missing": 1.0}, "missing is 1"),
         ({"missing": 0.1, "gap": 0}, "gap is 0"),
         ({"noise_mm": 1.0, "seed": -1}, "seed is -1"),
+        ({"noise_mm": 1.0, "gap": 5}, "gap is 5, which means nothing without missing"),
     ],
 )
 def test_impossible_settings_are_refused(change: dict, message: str) -> None:
@@ -160,6 +161,8 @@ def test_a_bad_setting_is_one_line(make_clip: MakeClip, tmp_path: Path, capsys: 
     arguments = ["data", "degrade", str(tmp_path / "clips"), "--out", str(tmp_path / "out")]
     assert main([*arguments, "--missing", "3"]) == 2
     assert "error: missing is 3.0" in capsys.readouterr().err
+    assert main([*arguments, "--noise-mm", "10", "--gap", "5"]) == 2
+    assert "error: gap is 5, which means nothing without missing" in capsys.readouterr().err
     assert main(arguments) == 2
     assert "nothing to degrade" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -128,6 +128,15 @@ def test_flags_that_would_blind_an_engine_are_put_right(
     assert not disabled & mujoco.mjtDisableBit.mjDSBL_SENSOR.value
 
 
+def test_bodies_without_joints_stay_bodies() -> None:
+    """A stand and a handle have names, which fusing them into what they hang on would take away."""
+    fused = ARM.format(drive=POSITION, flags="").replace("<worldbody>", '<compiler fusestatic="true"/><worldbody>')
+    character = Character.from_mjcf(fused, objects=("cup",), hands=("fore",), force_bodies=("fore",))
+    assert character.body_names == arm().body_names == ("base", "fore")
+    assert character.model.nbody == arm().model.nbody
+    assert Character.from_mjcf(fused).root == "base"  # where no role and no sensor names it
+
+
 def test_a_part_of_an_object_is_the_object(make_engine: MakeEngine) -> None:
     """Who takes a cup by its handle touches the cup."""
     character = arm()

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import torch
 
 import skillfield as sf
 from skillfield.characters import CHARACTERS, character
+from skillfield.deployment.export import model_xml
 from skillfield.deployment.starts import spec_with_starts
 from skillfield.errors import CharacterError, ClipError, ConfigError, SkillfieldNote
 from skillfield.evaluation import KeepRule, Trials
@@ -201,6 +203,42 @@ def test_drives_that_remember_begin_as_in_an_episode(own_task: Any, tmp_path: Pa
     assert model.na == 3
     assert np.abs(data.qpos[:3]).max() > 0.1
     np.testing.assert_allclose(data.act, data.qpos[:3], atol=1e-6)
+
+
+def test_a_model_may_have_keyframes_of_its_own(own_task: Any, tmp_path: Path) -> None:
+    """One that is called like a skill gives way to the skill's; others stay."""
+    keys = "".join(f'<key name="{name}" qpos="9 9 9 0 0 0 1 0 0 0"/>' for name in ("mine", "circle_right"))
+    xml = own_task.RING.replace("</mujoco>", f"<keyframe>{keys}</keyframe></mujoco>")
+
+    def ring() -> sf.Character:
+        return sf.Character.from_mjcf(xml, objects=("puck",), hands=("ring",), force_bodies=("ring",))
+
+    sf.save_clips(own_task.make_clips(), tmp_path / "clips")
+    own = from_clips("ring", tmp_path / "clips", like=starter(), character=ring)
+    run: Any = SimpleNamespace(task=own, config=SimpleNamespace(data=None))
+    spec = spec_with_starts(run, ring())
+    model = spec.compile()
+    places = {model.key(number).name: float(model.key_qpos[number, 2]) for number in range(model.nkey)}
+    assert places == pytest.approx({"mine": 9.0, "circle_left": 0.05, "circle_right": 0.05})
+    assert mujoco.MjModel.from_xml_string(model_xml(spec, model)).nkey == 3
+
+
+@pytest.mark.parametrize("name", ["own_task", "one_more_skill"])
+def test_clips_of_an_example_that_are_there_already_are_one_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever types the command twice is told why, and keeps the clips."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [name, "clips"])
+    example = str(EXAMPLE.with_stem(name))
+    runpy.run_path(example, run_name="__main__")
+    folder = capsys.readouterr().out.split(":")[0]
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(example, run_name="__main__")
+    assert ended.value.code == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", f"error: {folder}: already there and not empty; name a new folder\n")
+    assert len(sf.load_clips(Path(folder))) > 1
 
 
 def test_states_of_a_character_without_joints_become_a_clip(own_task: Any) -> None:

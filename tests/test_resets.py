@@ -1,10 +1,12 @@
 """Resets of both engines: worlds that leave each other alone, and a past that is forgotten."""
 
+import numpy as np
 import pytest
 import torch
 
 from engines import AWAY, PRESSED, Differing, MakeEngine, carrying, either_engine, hold, poses, reset_all
 from skillfield.characters import Character
+from skillfield.simulation import CpuEngine
 
 make_engine = either_engine
 """Tests that make engines are run with both."""
@@ -84,3 +86,17 @@ def test_a_reset_slackens_the_muscles(make_engine: MakeEngine, walker_xml: str) 
         engine.step(targets)
     assert torch.equal(used.state.qvel, fresh.state.qvel)
     assert float(used.state.qvel.abs().max()) > 0.0
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["numbered", "masked"])
+def test_a_reset_ends_a_push(hand_character: Character, masked: bool) -> None:
+    """A world that is reset after a push has nothing of it; the others still are pushed."""
+    engine = CpuEngine(hand_character, 2, 1)
+    reset_all(engine, poses(AWAY, 2))
+    engine.push(hand_character.object_ids[0], np.array([0.6, 0.0, 0.0]))
+    if masked:
+        engine.reset_where(torch.tensor([True, False]), poses(AWAY, 2), torch.zeros(2, 13))
+    else:
+        engine.reset(torch.tensor([0]), poses(AWAY), torch.zeros(1, 13))
+    engine.step(hold(2))
+    assert engine.state.object_lin_vel_w[:, 0, 0].tolist() == pytest.approx([0.0, 1.0], abs=1e-3)  # 0.6 Ns, 0.6 kg

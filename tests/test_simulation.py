@@ -5,7 +5,19 @@ import numpy as np
 import pytest
 import torch
 
-from engines import PRESSED, Differing, MakeEngine, carrying, either_engine, forward, hold, poses, reset_all, scattered
+from engines import (
+    AWAY,
+    PRESSED,
+    Differing,
+    MakeEngine,
+    carrying,
+    either_engine,
+    forward,
+    hold,
+    poses,
+    reset_all,
+    scattered,
+)
 from skillfield.characters import Character
 from skillfield.errors import CheckpointError
 from skillfield.simulation import CpuEngine, Engine
@@ -138,3 +150,39 @@ def test_a_snapshot_of_another_size_is_refused(make_engine: MakeEngine) -> None:
     """Three worlds cannot go on from a snapshot of two, and both shapes are named."""
     with pytest.raises(CheckpointError, match=r"\(2, \d+\).*\(3, \d+\)"):
         make_engine(3).restore(make_engine(2).snapshot())
+
+
+@pytest.mark.parametrize("fresh", [False, True], ids=["same engine", "new engine"])
+def test_a_push_in_a_snapshot_lasts_for_one_step(hand_character: Character, differing: Differing, fresh: bool) -> None:
+    """Restored before the step that it is for, it is felt in that step alone, as without the snapshot."""
+    engine = CpuEngine(hand_character, 2, 1)
+    reset_all(engine, poses(AWAY, 2))
+    engine.push(hand_character.object_ids[0], np.array([0.6, 0.0, 0.0]))
+    snapshot, expected = engine.snapshot(), []
+    for _ in range(3):
+        engine.step(hold(2))
+        expected.append(engine.state)
+    resumed = CpuEngine(hand_character, 2, 1) if fresh else engine
+    resumed.restore(snapshot)
+    for state in expected:
+        resumed.step(hold(2))
+        assert differing(resumed.state, state) == []
+    assert resumed.state.object_lin_vel_w[:, 0, 0].tolist() == pytest.approx([1.0, 1.0], abs=0.01)  # 0.6 Ns, 0.6 kg
+
+
+class OnDevice(torch.Tensor):
+    """A tensor that NumPy cannot see before it is fetched, as on a GPU."""
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+    def cpu(self, memory_format: torch.memory_format = torch.preserve_format) -> torch.Tensor:
+        return self.as_subclass(torch.Tensor)
+
+
+def test_a_snapshot_may_lie_on_a_gpu(hand_character: Character, differing: Differing) -> None:
+    """The CPU engine fetches it."""
+    engine, resumed = CpuEngine(hand_character, 2, 1), CpuEngine(hand_character, 2, 1)
+    reset_all(engine, poses(PRESSED, 2))
+    resumed.restore({name: value.as_subclass(OnDevice) for name, value in engine.snapshot().items()})
+    assert differing(resumed.state, engine.state) == []

@@ -22,6 +22,7 @@ __all__ = [
     "claimed",
     "json_text",
     "read_json",
+    "shown_files",
     "typed",
     "write_errors",
     "write_json",
@@ -111,6 +112,12 @@ def _locked(folder: Path, error: Callable[[str], Exception]) -> int | None:
             raise error(f"{folder}: another process is at work in this folder") from None
         return None
     return handle
+
+
+def shown_files(folder: Path, pattern: str) -> list[Path]:
+    """What a pattern finds in a folder, by name, without what is hidden: half-written files, and those of a system."""
+    found = folder.glob(pattern)
+    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
 
 
 def typed(path: Path | str) -> str:

@@ -224,6 +224,8 @@ def _own_flags(spec: mujoco.MjSpec) -> None:
     spec.option.disableflags &= ~mujoco.mjtDisableBit.mjDSBL_SENSOR.value
     # A sleeping body would not notice that it was put elsewhere.
     spec.option.enableflags &= ~mujoco.mjtEnableBit.mjENBL_SLEEP.value
+    # A body without joints has a name as well, that a role may give.
+    spec.compiler.fusestatic = False
 
 
 def _check_roles(spec: mujoco.MjSpec, name: str, root: str, body_names: Sequence[str], **roles: Sequence[str]) -> None:

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from skillfield.errors import CharacterError
+
 __all__ = ["PHYSICS_HZ", "POLICY_HZ", "StableDrive", "bounce_restitution", "bounce_solref", "stable_drive"]
 
 PHYSICS_HZ = 120
@@ -44,6 +46,8 @@ def bounce_solref(restitution: float, timestep: float) -> tuple[float, float]:
     A spring k and a damper b in acceleration units lose energy as e = exp(-π ζ / √(1-ζ²)) with ζ = b / (2√k),
     whatever the mass.
     """
+    if not 0 < restitution <= 1:
+        raise CharacterError(f"restitution is {restitution:g}, it must be above 0 and at most 1")
     stiffness = (_SPRING_STEP_RATIO / timestep) ** 2
     log_e = math.log(restitution)
     zeta = -log_e / math.sqrt(math.pi**2 + log_e**2)

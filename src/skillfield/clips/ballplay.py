@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from skillfield.errors import ClipError
+from skillfield.files import shown_files
 from skillfield.rotations import quat_from_rotvec
 
 __all__ = ["BODIES", "COLUMNS", "FPS", "SKILLS", "Recording", "read_recording", "recording_files", "skill_of"]
@@ -84,7 +85,7 @@ def recording_files(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise ClipError(f"{path}: no such file or folder")
-    files = sorted(path.rglob("*.pt"))
+    files = shown_files(path, "**/*.pt")
     if not files:
         raise ClipError(f"{path}: no .pt recordings in this folder or below")
     return files

@@ -45,6 +45,8 @@ class Degradation:
             raise ConfigError(f"missing is {self.missing}, it must be at least 0 and below 1")
         if self.gap < 1:
             raise ConfigError(f"gap is {self.gap}, it must be 1 or more")
+        if self.gap > 1 and not self.missing:
+            raise ConfigError(f"gap is {self.gap}, which means nothing without missing; leave it out")
         if self.seed < 0:
             raise ConfigError(f"seed is {self.seed}, it must be 0 or more")
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skillfield.clips.clip import ARRAYS, Clip
 from skillfield.errors import ClipError
-from skillfield.files import atomic_directory, atomic_file
+from skillfield.files import atomic_directory, atomic_file, shown_files
 
 __all__ = ["SCHEMA_VERSION", "check_vacant", "clip_files", "load_clip", "load_clips", "save_clip", "save_clips"]
 
@@ -147,7 +147,7 @@ def clip_files(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise ClipError(f"{path}: no such file or folder")
-    files = sorted(path.glob("*.npz"))
+    files = shown_files(path, "*.npz")
     if not files:
         raise ClipError(f"{path}: no .npz clips in this folder")
     return files

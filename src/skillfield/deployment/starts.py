@@ -32,6 +32,8 @@ def spec_with_starts(run: TrainedRun, character: Character) -> mujoco.MjSpec:
         if len(rows):
             row = rows[0]
             qpos, qvel = motion.qpos[row], motion.qvel[row]
+            if (own := spec.key(skill)) is not None:  # a keyframe of the user's model
+                spec.delete(own)
             # the drives hold the character as it is, as at the start of an episode
             spec.add_key(
                 name=skill,

@@ -12,6 +12,7 @@ from skillfield.clips.degrading import Degradation, degrade
 from skillfield.errors import ClipError
 from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import TASKS
+from skillfield.files import shown_files
 
 __all__ = ["clip_folder", "default_folder", "kept_folder", "named_clips", "noisy_clips", "stand_in_clips", "task_clips"]
 
@@ -39,12 +40,12 @@ def clip_folder(task: Task, data: Path | None = None) -> Path:
         places.insert(0, Path(os.environ["SKILLFIELD_DATA"]) / task.data)
     places = [data] if data is not None else places
     for place in places:
-        if any(place.glob("*.npz")):
+        if shown_files(place, "*.npz"):
             return place
     looked = ", ".join(str(place) for place in places)
     how = _HOW.format(name=task.data, folder=default_folder(task.data)) if task.data else "give a folder that has some"
     for place in places:
-        if place.suffix == ".pt" or any(place.rglob("*.pt")):
+        if place.suffix == ".pt" or shown_files(place, "**/*.pt"):
             command = f"skillfield data import ballplay {place} --out DIR"
             how = f"these are raw recordings, import them first: {command}, then --data DIR"
     instead = f"\nor use the clips that come with the package: --data {task.stand_in}" if task.stand_in else ""
@@ -70,7 +71,7 @@ def noisy_clips(task: Task, data: Path | None, noise_mm: float, folder: Path) ->
     A folder that holds them already stays as it is; one that holds other clips is an error.
     """
     clips = [degrade(clip, Degradation(noise_mm=noise_mm)) for clip in task_clips(task, data)]
-    if not any(folder.glob("*.npz")):
+    if not shown_files(folder, "*.npz"):
         save_clips(clips, folder)
     elif not _same(load_clips(folder), clips):
         raise ClipError(f"{folder}: other clips than those of '{task.name}' with {noise_mm:g} mm of noise")

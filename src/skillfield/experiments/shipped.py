@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from skillfield.errors import CheckpointError
 from skillfield.experiments.run import load_config, save_config
-from skillfield.files import atomic_directory, read_json, write_json
+from skillfield.files import atomic_directory, read_json, shown_files, write_json
 from skillfield.learning.checkpoint import latest_checkpoint
 
 __all__ = ["is_shipped", "pack_policy", "resumable", "run_folder", "shipped_policies"]
@@ -20,7 +20,7 @@ _FOLDER = Path(__file__).with_name("policies")
 
 def shipped_policies() -> dict[str, Path]:
     """Name → folder."""
-    return {path.parent.name: path.parent for path in sorted(_FOLDER.glob("*/config.json"))}
+    return {path.parent.name: path.parent for path in shown_files(_FOLDER, "*/config.json")}
 
 
 def run_folder(run: Path | str) -> Path:

@@ -52,6 +52,7 @@ class CpuEngine(Engine):
     def reset(self, envs: Tensor, qpos: Tensor, qvel: Tensor) -> None:
         ids = envs.numpy()
         self._qpos[ids], self._qvel[ids], self._warmstart[ids] = qpos.numpy(), qvel.numpy(), 0.0
+        self._forces[ids] = 0.0
         # Contact forces of the first observation are those of a character that holds still.
         self._ctrl[ids], self._act[ids] = (
             self._drive_positions(qpos).numpy(),
@@ -135,10 +136,11 @@ class CpuEngine(Engine):
         return contacts | {"integration_state": torch.from_numpy(self._batch.state.copy())}
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
-        rows = snapshot["integration_state"].numpy()
+        rows = snapshot["integration_state"].cpu().numpy()
         if rows.shape != self._batch.state.shape:
             raise CheckpointError(f"engine state has shape {rows.shape}, this engine needs {self._batch.state.shape}")
         self._batch.state[:] = rows
+        self._pushed = bool(self._forces.any())
         self._batch.forward()
         self._past_length[:] = 0
         self._diverged[:] = False
