@@ -171,7 +171,7 @@ class ImitationEnv:
 
     def _aim_now(self, actions: Tensor) -> Tensor:
         """Remember the present, and turn actions into targets of the drives.  [E, A] → [E, U]"""
-        self._risen |= ~self.down()
+        self._risen.logical_or_(~self.down())
         if self.history is not None:
             self.history.push(self._perception.features(self.engine.state))
         return self._actions.targets(actions, self.engine.state.qpos)

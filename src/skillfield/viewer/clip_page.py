@@ -9,7 +9,7 @@ from skillfield.viewer.loop import Loop
 from skillfield.viewer.notes import Note, Notes
 from skillfield.viewer.scenery import Scenery
 from skillfield.viewer.sliders import Slider
-from skillfield.viewer.stage import Figure
+from skillfield.viewer.stage import Figure, actors, surroundings
 
 if TYPE_CHECKING:
     import viser
@@ -28,8 +28,10 @@ class ClipPage:
         self._notes, self._pictures = Notes(), 0
         self.loop = Loop(session, self.draw, self._notes.tell)
         self._scenery = Scenery(server, session.motion)
-        self._figure = Figure(server, session.character, "character")
-        self._ghost = Figure(server, session.character, "ghost", ghost=True)
+        character, seen = session.character, actors(session.character)
+        self._figure = Figure(server, character, seen, "character")
+        self._ghost = Figure(server, character, seen, "ghost", ghost=True)
+        self._around = Figure(server, character, surroundings(character), "around")
         self._build(title)
 
     def draw(self) -> None:
@@ -38,7 +40,9 @@ class ClipPage:
             return
         session, offset = self._session, self._scenery.offset(self._session.root_position())
         with self._server.atomic():
-            self._figure.show(session.pose(), offset)
+            pose = session.pose()
+            self._figure.show(pose, offset)
+            self._around.show(pose, offset)
             self._ghost.show(session.ghost(), offset)
             if self._pictures % _INSTRUMENTS_EVERY == 0:
                 self._show_instruments()

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from skillfield.characters.layout import root_kind
 from skillfield.characters.physics import POLICY_HZ, bounce_restitution
 from skillfield.clips import CONTACT_PAIRS
 from skillfield.errors import ConfigError, ViewerError, unknown_name
@@ -22,7 +23,7 @@ from skillfield.reference.states import StateKinematics
 from skillfield.simulation import CpuEngine
 from skillfield.viewer.following import Following
 from skillfield.viewer.recording import Recording
-from skillfield.viewer.springs import Springs, felt_weight
+from skillfield.viewer.springs import Springs, felt_weight, movable_body, moving_mass
 
 __all__ = ["DIRECTIONS", "GHOSTS", "Readings", "Session"]
 
@@ -74,6 +75,8 @@ class Session:
         self._following = Following(self.motion, self.character, env.config.weights)
         self._returns = returns(self.motion, StateKinematics(self.character), env.config.weights)
         self._root = self.character.body_names.index(self.character.root)
+        at_rest = torch.from_numpy(self.character.model.qpos0)
+        self._rest_ahead = self._following.layout.plane_frame(at_rest)[1].tolist()
         self._key = torch.tensor(self.character.key_body_index)
         self._random = np.random.default_rng(seed)
         self._springs = Springs(env.engine)
@@ -152,12 +155,14 @@ class Session:
     def push(self, what: str, direction: str = "random", speed: float = 1.0) -> None:
         """A blow to the body or to the first object.
 
-        what: body or ball. speed: of something as heavy as the whole of it that is hit by the same blow, m/s.
+        what: body or ball; of a body on a fixed base, the first part that can move. speed: of something as heavy as the
+            whole of it, without the base, that is hit by the same blow, m/s.
         """
         if direction not in DIRECTIONS:
             raise ConfigError(unknown_name("direction", direction, tuple(DIRECTIONS)))
-        body = self._target(what)
-        self._engine.push(body, self._vector(direction) * speed * felt_weight(self._engine.present_model(), body))
+        body, model = self._target(what), self._engine.present_model()
+        weight = moving_mass(model, body) if what == "body" and self._is_fixed else felt_weight(model, body)
+        self._engine.push(body, self._vector(direction) * speed * weight)
 
     def pull(self, body: int, towards: NDArray[np.float64] | None) -> None:
         """Hold a body on a spring, until it is let go with None.
@@ -291,12 +296,18 @@ class Session:
         return kinematics_of(self._engine.state, self._key, self._following.layout)
 
     def _target(self, what: str) -> int:
-        targets = {"body": self.character.body_ids[self._root]}
+        bodies = self.character.body_ids
+        targets = {"body": movable_body(self.character.model, bodies) if self._is_fixed else bodies[self._root]}
         if self.character.object_ids:
             targets["ball"] = self.character.object_ids[0]
         if what not in targets:
             raise ConfigError(unknown_name("target", what, tuple(targets)))
         return targets[what]
+
+    @property
+    def _is_fixed(self) -> bool:
+        """Whether the character stands on something that cannot be pushed away."""
+        return root_kind(self.character.model, self.character.body_ids[self._root]) == "fixed"
 
     def _shifted_ghost(self) -> State | None:
         """The ghost where it is shown.  [Q]"""
@@ -315,4 +326,6 @@ class Session:
             return np.array([math.cos(angle), math.sin(angle), 0.0])
         _, ahead = self._following.layout.plane_frame(self._engine.state.qpos)
         c, s = ahead[0].tolist()
+        rest_c, rest_s = self._rest_ahead
+        c, s = c * rest_c + s * rest_s, s * rest_c - c * rest_s  # as far as it has turned since it was built
         return np.array([c * chosen[0] - s * chosen[1], s * chosen[0] + c * chosen[1], chosen[2]])

@@ -1,6 +1,7 @@
 """What people hold on to: a body hangs on a spring whose other end stays where it is in the world."""
 
 import math
+from collections.abc import Sequence
 
 import mujoco
 import numpy as np
@@ -11,10 +12,11 @@ from skillfield.characters.physics import POLICY_HZ
 from skillfield.rotations import quat_rotate
 from skillfield.simulation import CpuEngine
 
-__all__ = ["Springs", "felt_weight"]
+__all__ = ["Springs", "felt_weight", "movable_body", "moving_mass"]
 
 _STIFFNESS, _MOST = 80.0, 600.0  # per kilogram, and at most, in newtons per metre
 _DAMPING = 0.7  # of what would keep it from swinging at all
+_STIRS = 1e-3  # of the speed that a blow would give to all that moves: less is taken for none
 
 Vector = NDArray[np.float64]  # [3] world frame
 
@@ -65,6 +67,18 @@ class Springs:
 def felt_weight(model: mujoco.MjModel, body: int) -> float:
     """Mass of the tree that a body belongs to, or what its drives let it feel like if that is more."""
     return max(float(model.body_subtreemass[model.body_rootid[body]]), _felt_alone(model, body))
+
+
+def moving_mass(model: mujoco.MjModel, body: int) -> float:
+    """Mass of the tree that a body belongs to, without what is fixed in the world."""
+    moves = (model.body_rootid == model.body_rootid[body]) & (model.body_weldid != 0)
+    return float(model.body_mass[moves].sum())
+
+
+def movable_body(model: mujoco.MjModel, bodies: Sequence[int]) -> int:
+    """The first body that a blow can move, else the first: one that is turned about its own centre stays in place."""
+    moves = (body for body in bodies if model.body_invweight0[body, 0] * moving_mass(model, body) > _STIRS)
+    return next(moves, bodies[0])
 
 
 def _felt_alone(model: mujoco.MjModel, body: int) -> float:

@@ -1,9 +1,10 @@
 """A MuJoCo model as a few instanced shapes, so that a whole pose is a handful of arrays on the wire.
 
-Each shape is one mesh of unit size with many instances; a capsule is a tube and two caps.
+Each shape is one mesh of unit size with many instances; a capsule is a tube and two caps, a ball a skin and its seams.
 Shape letters: N instances.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,24 +17,26 @@ from skillfield.characters import Character
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["Figure", "Instances", "instances_of"]
+__all__ = ["Figure", "Instances", "actors", "instances_of", "surroundings"]
 
 Array = NDArray[np.float64]
 
 _GHOST_RGB, _GHOST_OPACITY, _GHOST_SHARE, _GHOST_SIZE = np.array([0.35, 0.55, 0.95]), 0.35, 0.6, 0.97
 _SEAM_RGB, _SEAM_WIDTH = np.array([0.16, 0.10, 0.07]), 0.04
 _ROUND = 24  # corners of a circle
+_NO_COLOUR = (0.5, 0.5, 0.5, 1.0)  # what MuJoCo gives a geom that asks for none: its material's counts then
 
 _BOX, _CAPSULE = mujoco.mjtGeom.mjGEOM_BOX.value, mujoco.mjtGeom.mjGEOM_CAPSULE.value
 _SPHERE, _CYLINDER = mujoco.mjtGeom.mjGEOM_SPHERE.value, mujoco.mjtGeom.mjGEOM_CYLINDER.value
 _ELLIPSOID = mujoco.mjtGeom.mjGEOM_ELLIPSOID.value
+_ROUNDED = (_SPHERE, _ELLIPSOID)
 
 
 @dataclass(frozen=True)
 class Instances:
     """Where the instances of one shape hang: each on a geom, shifted along its z axis, perhaps upside down."""
 
-    shape: str  # sphere, tube, cap, cylinder, box
+    shape: str  # sphere, skin, seam, tube, cap, cylinder, box
     geom: NDArray[np.intp]  # [N]
     body: NDArray[np.intp]  # [N]
     shift: Array  # [N] metres
@@ -56,19 +59,37 @@ class Instances:
         return self.shape != "sphere" or bool(np.ptp(self.scale, axis=1).any())
 
 
-def instances_of(model: mujoco.MjModel, bodies: list[int]) -> list[Instances]:
-    """The shapes of some bodies. Geoms of other kinds, such as meshes, are left out."""
+def actors(character: Character) -> list[Instances]:
+    """The character and its objects, with all that hangs on them; a ball gets seams, so that its spin can be seen."""
+    model, owners = character.model, _owners(character)
+    balls = []
+    for thing in character.object_ids:
+        geoms = _visible(model, [body for body, owner in owners.items() if owner == thing])
+        balls += geoms if len(geoms) == 1 and model.geom_type[geoms[0]] in _ROUNDED else []
+    return instances_of(model, owners, balls)
+
+
+def surroundings(character: Character) -> list[Instances]:
+    """Everything else in the model, such as a table: shapes of the world, and bodies that nobody asked for."""
+    owners = _owners(character)
+    return instances_of(character.model, [body for body in range(character.model.nbody) if body not in owners])
+
+
+def instances_of(model: mujoco.MjModel, bodies: Collection[int], balls: Collection[int] = ()) -> list[Instances]:
+    """The shapes of some bodies that can be seen. Geoms of other kinds, such as meshes and planes, are left out.
+
+    balls: round geoms that have seams.
+    """
     rows: dict[str, list[tuple[int, float, tuple[float, ...]]]] = {}
 
     def add(shape: str, geom: int, scale: tuple[float, ...], shift: float = 0.0) -> None:
         rows.setdefault(shape, []).append((geom, shift, scale))
 
-    for geom in np.flatnonzero(np.isin(model.geom_bodyid, bodies)).tolist():
+    for geom in _visible(model, bodies):
         kind, size = model.geom_type[geom], model.geom_size[geom].tolist()
-        if kind == _SPHERE:
-            add("sphere", geom, (size[0],) * 3)
-        elif kind == _ELLIPSOID:
-            add("sphere", geom, tuple(size))
+        if kind in _ROUNDED:
+            for shape in ("skin", "seam") if geom in balls else ("sphere",):
+                add(shape, geom, (size[0],) * 3 if kind == _SPHERE else tuple(size))
         elif kind == _BOX:
             add("box", geom, tuple(2 * side for side in size))
         elif kind == _CYLINDER:
@@ -91,25 +112,48 @@ def _instances(model: mujoco.MjModel, shape: str, rows: list[tuple[int, float, t
         shift=shift,
         quat=_product(model.geom_quat[geom], flip),
         scale=np.array([row[2] for row in rows]),
-        rgb=_colours(model, geom.tolist()),
+        rgb=np.array([_SEAM_RGB if shape == "seam" else _rgba(model, row[0])[:3] for row in rows]),
     )
 
 
-class Figure:
-    """A character and its objects on the page, or the ghost of them."""
+def _visible(model: mujoco.MjModel, bodies: Collection[int]) -> list[int]:
+    """Geoms of some bodies, without those that are wholly transparent."""
+    return [geom for geom in range(model.ngeom) if model.geom_bodyid[geom] in bodies and _rgba(model, geom)[3] > 0.0]
 
-    def __init__(self, server: "viser.ViserServer", character: Character, name: str, *, ghost: bool = False) -> None:
-        self._model = character.model
+
+def _owners(character: Character) -> dict[int, int]:
+    """Body → what is meant by it: a body of the character itself, an object for everything that hangs on it."""
+    owners = {body: body for body in (*character.body_ids, *character.object_ids)}
+    for body in range(1, character.model.nbody):  # a parent comes before what hangs on it
+        parent = int(character.model.body_parentid[body])
+        if parent in owners:
+            owners.setdefault(body, owners[parent])
+    return owners
+
+
+class Figure:
+    """Shapes of a character's model on the page, or the ghost of them."""
+
+    def __init__(
+        self,
+        server: "viser.ViserServer",
+        character: Character,
+        shapes: list[Instances],
+        name: str,
+        *,
+        ghost: bool = False,
+    ) -> None:
+        self._model, self._owners = character.model, _owners(character)
         self._data = mujoco.MjData(self._model)
         mujoco.mj_kinematics(self._model, self._data)
         self._parts = []
-        for part in instances_of(self._model, character.body_ids):
+        for part in shapes:
             vertices, faces = _unit_mesh(part.shape)
             handle = server.scene.add_batched_meshes_simple(
                 f"/{name}/{part.shape}",
                 vertices,
                 faces,
-                batched_wxyzs=np.tile((1.0, 0.0, 0.0, 0.0), (len(part.geom), 1)),
+                batched_wxyzs=part.quaternions(self._data),
                 batched_positions=part.positions(self._data),
                 batched_scales=(_GHOST_SIZE if ghost else 1.0) * part.scale,
                 batched_colors=_linear(_tinted(part.rgb) if ghost else part.rgb),
@@ -120,31 +164,17 @@ class Figure:
                 lod="off",
             )
             self._parts.append((part, handle))
-        self._things = []
-        for thing, body in zip(character.object_names, character.object_ids, strict=True):
-            frame = server.scene.add_frame(f"/{name}/{thing}", show_axes=False)
-            meshes = [
-                mesh
-                for part in instances_of(self._model, [body])
-                for mesh in _add_thing(server, f"/{name}/{thing}/{part.shape}", part, self._model, ghost)
-            ]
-            self._things.append((body, frame, meshes))
 
     @property
-    def grips(self) -> "list[tuple[viser.BatchedMeshHandle | viser.MeshHandle, list[int]]]":
-        """What can be grabbed on the page, and the body of each of its instances."""
-        grips: list[tuple[viser.BatchedMeshHandle | viser.MeshHandle, list[int]]] = []
-        grips += [(handle, part.body.tolist()) for part, handle in self._parts]
-        grips += [(mesh, [body]) for body, _, meshes in self._things for mesh in meshes]
-        return grips
+    def grips(self) -> "list[tuple[viser.BatchedMeshHandle, list[int]]]":
+        """What can be grabbed on the page, and the body that is pulled at by each of its instances."""
+        return [(handle, [self._owners[body] for body in part.body.tolist()]) for part, handle in self._parts]
 
     def show(self, qpos: ArrayLike | None, offset: Array) -> None:
         """Draw a state, moved by an offset; None hides it.  [Q], [3]"""
         for _, handle in self._parts:
             handle.visible = qpos is not None
-        for _, frame, _ in self._things:
-            frame.visible = qpos is not None
-        if qpos is None:
+        if qpos is None or not self._parts:
             return
         self._data.qpos[:] = np.asarray(qpos, dtype=np.float64)
         mujoco.mj_kinematics(self._model, self._data)
@@ -152,36 +182,6 @@ class Figure:
             handle.batched_positions = (part.positions(self._data) + offset).astype(np.float32)
             if part.turns:
                 handle.batched_wxyzs = part.quaternions(self._data).astype(np.float32)
-        for body, frame, _ in self._things:
-            frame.position, frame.wxyz = self._data.xpos[body] + offset, self._data.xquat[body]
-
-
-def _add_thing(
-    server: "viser.ViserServer", name: str, part: Instances, model: mujoco.MjModel, ghost: bool
-) -> "list[viser.MeshHandle]":
-    """An object's shapes in its own frame; a ball gets seams, so that its spin can be seen."""
-    handles = []
-    for number in range(len(part.geom)):
-        vertices, faces = _unit_mesh(part.shape, fine=True)
-        on_seam = _on_seam(vertices[faces].mean(axis=1)) if part.shape == "sphere" else np.zeros(len(faces), dtype=bool)
-        for suffix, kept, rgb in (("skin", ~on_seam, part.rgb[number]), ("seam", on_seam, _SEAM_RGB)):
-            if not kept.any():
-                continue
-            red, green, blue = np.round(255 * (_tinted(rgb) if ghost else rgb)).astype(int).tolist()
-            handle = server.scene.add_mesh_simple(
-                f"{name}{number}/{suffix}",
-                (_GHOST_SIZE if ghost else 1.0) * part.scale[number] * vertices,
-                faces[kept],
-                color=(red, green, blue),
-                opacity=_GHOST_OPACITY if ghost else None,
-                cast_shadow=not ghost,
-                receive_shadow=not ghost,
-                flat_shading=part.shape in ("box", "cylinder"),
-                position=model.geom_pos[part.geom[number]],
-                wxyz=part.quat[number],
-            )
-            handles.append(handle)
-    return handles
 
 
 def _on_seam(points: Array) -> NDArray[np.bool_]:
@@ -191,7 +191,7 @@ def _on_seam(points: Array) -> NDArray[np.bool_]:
     return (np.abs(y) < _SEAM_WIDTH) | (np.abs(z) < _SEAM_WIDTH) | (curve < _SEAM_WIDTH)
 
 
-def _unit_mesh(shape: str, fine: bool = False) -> tuple[Array, NDArray[np.int64]]:
+def _unit_mesh(shape: str) -> tuple[Array, NDArray[np.int64]]:
     """A sphere of radius 1, its upper half, a cylinder of radius and height 1, its wall alone, or a box of side 1."""
     import trimesh
 
@@ -200,8 +200,12 @@ def _unit_mesh(shape: str, fine: bool = False) -> tuple[Array, NDArray[np.int64]
     if shape == "cap":
         angle = np.linspace(0.0, np.pi / 2, _ROUND // 4 + 1)
         return _revolved(np.column_stack((np.cos(angle), np.sin(angle))))
+    if shape in ("skin", "seam"):
+        ball = trimesh.creation.icosphere(subdivisions=5)
+        on_seam = _on_seam(ball.vertices[ball.faces].mean(axis=1))
+        return np.asarray(ball.vertices), np.asarray(ball.faces)[on_seam if shape == "seam" else ~on_seam]
     if shape == "sphere":
-        mesh = trimesh.creation.icosphere(subdivisions=5 if fine else 3)
+        mesh = trimesh.creation.icosphere(subdivisions=3)
     elif shape == "cylinder":
         mesh = trimesh.creation.cylinder(1.0, 1.0, sections=_ROUND)
     else:
@@ -219,18 +223,19 @@ def _revolved(profile: Array) -> tuple[Array, NDArray[np.int64]]:
     return np.concatenate(vertices), np.concatenate([band + level * _ROUND for level in range(len(profile) - 1)])
 
 
-def _colours(model: mujoco.MjModel, geoms: list[int]) -> Array:
-    """A geom's own colour, or that of its texture where it has one.  [N, 3]"""
-    colours = model.geom_rgba[geoms, :3].astype(float)
-    for row, geom in enumerate(geoms):
-        material = model.geom_matid[geom]
-        texture = -1 if material < 0 else model.mat_texid[material, mujoco.mjtTextureRole.mjTEXROLE_RGB.value]
-        if texture >= 0:
-            first = model.tex_adr[texture]
-            size = int(model.tex_height[texture] * model.tex_width[texture] * model.tex_nchannel[texture])
-            pixels = model.tex_data[first : first + size].reshape(-1, model.tex_nchannel[texture])
-            colours[row] = np.median(pixels[:, :3], axis=0) / 255.0  # most of it, whatever is drawn on it
-    return colours
+def _rgba(model: mujoco.MjModel, geom: int) -> Array:
+    """As MuJoCo draws a geom: in its own colour, else its material's, times most of what its texture shows.  [4]"""
+    own, material = model.geom_rgba[geom].astype(float), model.geom_matid[geom]
+    if material < 0:
+        return own
+    rgba = own if (own != _NO_COLOUR).any() else model.mat_rgba[material].astype(float)
+    texture = model.mat_texid[material, mujoco.mjtTextureRole.mjTEXROLE_RGB.value]
+    if texture >= 0:
+        first = model.tex_adr[texture]
+        size = int(model.tex_height[texture] * model.tex_width[texture] * model.tex_nchannel[texture])
+        pixels = model.tex_data[first : first + size].reshape(-1, model.tex_nchannel[texture])
+        rgba[:3] *= np.median(pixels[:, :3], axis=0) / 255.0
+    return rgba
 
 
 def _tinted(rgb: Array) -> Array:
