@@ -4,6 +4,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -19,37 +22,39 @@ from skillfield.learning.rollout import full_batches
 CPU = torch.device("cpu")
 PLAN = TrialPlan(rules={"sway": KeepRule(2.0), "swing": KeepRule(0.5)}, seconds=0.5)
 
-MakeEnv = Callable[[int], ImitationEnv]
+MakeEnv = Callable[..., ImitationEnv]
 
 
 @pytest.fixture
 def make(make_clip: Callable[..., Clip], make_env: Callable[..., ImitationEnv]) -> MakeEnv:
     """Environments of two short clips."""
     clips = [make_clip(20), make_clip(16, skill="swing")]
-    return lambda count: make_env(clips, count)
+    return lambda count, _=None: make_env(clips, count)
 
 
-def no_env(count: int) -> ImitationEnv:
+def no_env(count: int, _: int | None = None, dofs: int = 125) -> ImitationEnv:
     """For work that looks at none."""
-    env = object.__new__(ImitationEnv)
-    env.num_envs = count
+    env: Any = object.__new__(ImitationEnv)
+    env.num_envs, env.engine = count, SimpleNamespace(character=SimpleNamespace(model=SimpleNamespace(nv=dofs)))
     return env
 
 
 @pytest.mark.parametrize(
-    ("count", "sizes"),
+    ("count", "dofs", "sizes"),
     [
-        (1, [1]),
-        (63, [63]),  # two of them would be too small
-        (64, [32, 32]),
-        (790, [99] * 7 + [97]),
-        (2048, [256] * 8),
-        (5000, [250] * 20),
+        (1, 125, [1]),
+        (191, 125, [191]),  # two of them would be too small
+        (192, 125, [96, 96]),
+        (1999, 12, [1999]),  # a light character's are larger
+        (790, 125, [99] * 7 + [97]),
+        (1600, 125, [178] * 8 + [176]),
     ],
 )
-def test_a_cpu_has_about_eight_batches_if_they_are_neither_small_nor_large(count: int, sizes: list[int]) -> None:
+def test_a_cpu_has_about_eight_batches_if_they_are_neither_small_nor_large(
+    count: int, dofs: int, sizes: list[int]
+) -> None:
     """Every trial is in one of them, in order."""
-    batches = Crew(no_env, CPU, 1).batches(count)
+    batches = Crew(partial(no_env, dofs=dofs), CPU, 1).batches(count)
     assert [len(batch) for batch in batches] == sizes
     assert torch.equal(torch.cat(batches), torch.arange(count))
 
@@ -68,12 +73,12 @@ def test_results_come_in_order_whoever_is_first(workers: int) -> None:
 
 def test_no_two_batches_share_worlds() -> None:
     """While one is run, no other has its environment; and a worker keeps what fits."""
-    made: list[ImitationEnv] = []
+    made: list[tuple[int | None, ImitationEnv]] = []
     used, lock = set[int](), threading.Lock()
 
-    def make(count: int) -> ImitationEnv:
-        made.append(no_env(count))
-        return made[-1]
+    def make(count: int, threads: int | None = None) -> ImitationEnv:
+        made.append((threads, no_env(count)))
+        return made[-1][1]
 
     def work(env: ImitationEnv, batch: Tensor) -> None:
         assert env.num_envs == len(batch)
@@ -84,12 +89,16 @@ def test_no_two_batches_share_worlds() -> None:
         with lock:
             used.remove(id(env))
 
-    Crew(make, CPU, 1, workers=2).run(work, 64 * 32)
-    assert 1 <= len(made) <= 2
+    crew = Crew(make, CPU, 1, workers=2)
+    crew.run(work, 160 * 8)
+    assert [threads for threads, _ in made[1:]] in ([1], [1, 1])  # the first is looked at
+    crew.run(work, 90)
+    assert [(threads, env.num_envs) for threads, env in made[-1:]] == [(None, 90)]  # alone, with all cores
 
 
-def test_figures_do_not_depend_on_the_number_of_workers(make: MakeEnv) -> None:
+def test_figures_do_not_depend_on_the_number_of_workers(make: MakeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the bit; and at the end as many steps have been simulated as were expected."""
+    monkeypatch.setattr("skillfield.evaluation.crew._LEAST", 100)
     env = make(1)
     torch.manual_seed(0)
     model = ActorCritic(env.observation_size, env.num_actions, (8,))
@@ -122,8 +131,9 @@ def test_who_fails_ends_the_others() -> None:
     assert len(steps) < 9_000
 
 
-def test_a_rule_that_fails_does_so_with_several_workers_too(make: MakeEnv) -> None:
+def test_a_rule_that_fails_does_so_with_several_workers_too(make: MakeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it would alone."""
+    monkeypatch.setattr("skillfield.evaluation.crew._LEAST", 100)
 
     class Broken(KeepRule):
         def judge(self, trials: object) -> Tensor:

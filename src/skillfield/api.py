@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from skillfield.errors import ConfigError, SkillfieldError, SkillfieldNote
 from skillfield.evaluation import Evaluation, KeepRule, evaluate_policy
-from skillfield.evaluation.crew import Report
+from skillfield.evaluation.crew import MakeEnv, Report
 from skillfield.experiments.loading import load_networks, load_run, origin_of
 from skillfield.experiments.recordings import kept_folder
 from skillfield.experiments.run import (
@@ -214,8 +214,7 @@ def evaluate(
     if lenient := [skill for skill, rule in chosen.trials.rules.items() if type(rule) is KeepRule]:
         note = f"{', '.join(lenient)}: no rule but to stand and to keep the object near; whether it is done, NR says"
         warnings.warn(note, SkillfieldNote, stacklevel=2)
-    alone = replace(loaded.config, threads=1)  # each worker simulates its own worlds
-    make_env = env_factory(chosen, alone, model, device or chosen.device)
+    make_env = env_factory(chosen, loaded.config, model, device or chosen.device)
     kind = next(model.parameters()).device.type
     workers = (loaded.config.threads or os.cpu_count() or 1) if kind == "cpu" else 1
     title = f"{loaded.folder.name} · trials of {chosen.trials.seconds:g} s"
@@ -234,9 +233,7 @@ def evaluate(
     return result
 
 
-def env_factory(
-    chosen: Task, config: RunConfig, model: ActorCritic, device: str = "cpu"
-) -> Callable[[int], ImitationEnv]:
+def env_factory(chosen: Task, config: RunConfig, model: ActorCritic, device: str = "cpu") -> MakeEnv:
     """Environments of any size for testing one run's policy, sharing one compiled character; the policy moves along.
 
     Whatever a policy was trained with, it is scored with the SkillMimic reward, which lies between 0 and 1.
@@ -249,8 +246,9 @@ def env_factory(
     scored = replace(config, env=rules, augmentation=Augmentation())
     encoder = model.encoder if isinstance(model.encoder, HistoryEncoder) else None
 
-    def make(num_envs: int) -> ImitationEnv:
-        return build_env(scored, motion, character, num_envs, encoder)
+    def make(num_envs: int, threads: int | None = None) -> ImitationEnv:
+        shared = scored if threads is None else replace(scored, threads=threads)
+        return build_env(shared, motion, character, num_envs, encoder)
 
     return make
 

@@ -1,7 +1,8 @@
-"""Who runs trials: on a CPU every core has worlds of its own, on a GPU one engine has them all.
+"""Who runs trials: on a CPU every core has worlds of its own, if there are enough; on a GPU one engine has them all.
 
 A core that has worlds of its own does everything that they need, physics and networks. Cores that share the physics of
-all worlds wait for one of them while it does the rest.
+all worlds wait for one of them while it does the rest. But where a step takes Python longer than the physics, cores
+with worlds of their own wait for each other.
 """
 
 import math
@@ -20,11 +21,14 @@ from skillfield.simulation.memory import WORLDS
 
 __all__ = ["Crew", "MakeEnv", "Report"]
 
-_MOST = {"cpu": 256, "cuda": 8192}  # trials of a batch
-_LEAST, _SHARES = 32, 8  # on a CPU there are so many batches if none becomes smaller than that
+_WORLDS_OF_A_GPU = 8192
+_LEAST, _MOST = 12_000, 24_000
+"""Degrees of freedom that a step of a batch simulates on a CPU: at least so many if there are several, and at most."""
+_SHARES = 8  # so many batches, if that does not make them too small
 
-MakeEnv = Callable[[int], ImitationEnv]
-"""Gives an environment of its own with so many worlds; every one of them is started anew before it is used."""
+MakeEnv = Callable[..., ImitationEnv]
+"""Gives an environment of its own with so many worlds, every one of which is started anew before it is used. A second
+number: threads of its physics on a CPU; all that there are if not given."""
 
 Report = Callable[[int, int], None]
 """Is told how many steps have been simulated, and how many are expected."""
@@ -50,21 +54,22 @@ class Crew:
         self.device = device
         self._make_env, self._workers, self._report = make_env, workers, report
         # always as many on a GPU: an engine takes many seconds to make, and a few worlds more cost nothing
-        self._worlds = 1 if device.type == "cpu" else min(_MOST["cuda"], most)
-        self._envs: dict[int, ImitationEnv] = {}  # the newest of every worker
+        self._worlds = 1 if device.type == "cpu" else min(_WORLDS_OF_A_GPU, most)
+        self._envs: dict[int, tuple[bool, ImitationEnv]] = {}  # the newest of every worker, and whether it was alone
         self._lock = Lock()
         self._stopped = False
         self._done = self._expected = 0
 
     def look(self) -> ImitationEnv:
         """An environment, to see what all of them share."""
-        return self._env(0, self._worlds)
+        return self._env(0, self._worlds, alone=True)
 
     def batches(self, count: int) -> list[Tensor]:
         """The numbers up to a count, as they are run together; on a GPU all batches are of one size."""
         if self.device.type != "cpu":
             return full_batches(count, self._worlds, self.device)
-        parts = max(math.ceil(count / _MOST["cpu"]), min(_SHARES, count // _LEAST), 1)
+        size = count * self.look().engine.character.model.nv
+        parts = max(math.ceil(size / _MOST), min(_SHARES, size // _LEAST), 1)
         return list(torch.arange(count).split(max(1, math.ceil(count / parts))))
 
     def expect(self, steps: int) -> None:
@@ -74,6 +79,7 @@ class Crew:
     def run(self, work: Callable[[ImitationEnv, Tensor], Result], count: int) -> list[Result]:
         """What `work` gives for every batch, in order."""
         batches = self.batches(count)
+        alone = self._workers == 1 or len(batches) == 1
         free: SimpleQueue[int] = SimpleQueue()
         for number in range(self._workers):
             free.put(number)
@@ -81,11 +87,11 @@ class Crew:
         def one(batch: Tensor) -> Result:
             worker = free.get()
             try:
-                return work(self._env(worker, len(batch)), batch)
+                return work(self._env(worker, len(batch), alone), batch)
             finally:
                 free.put(worker)
 
-        if self._workers == 1 or len(batches) == 1:
+        if alone:
             return [one(batch) for batch in batches]
         WORLDS.set(min(self._workers, len(batches)) * len(batches[0]))  # engines are made in other threads
         with ThreadPoolExecutor(self._workers) as pool:
@@ -105,13 +111,13 @@ class Crew:
             if self._report is not None:
                 self._report(self._done, self._expected)
 
-    def _env(self, worker: int, worlds: int) -> ImitationEnv:
-        found = self._envs.get(worker)
-        if found is None or found.num_envs != worlds:
-            self._envs.pop(worker, None)
+    def _env(self, worker: int, worlds: int, alone: bool) -> ImitationEnv:
+        was_alone, env = self._envs.pop(worker, (alone, None))
+        if env is None or env.num_envs != worlds or was_alone != alone:
             with self._lock:
-                found = self._envs[worker] = self._make_env(worlds)
-        return found
+                env = self._make_env(worlds) if alone else self._make_env(worlds, 1)
+        self._envs[worker] = alone, env
+        return env
 
 
 class _StoppedError(Exception):
