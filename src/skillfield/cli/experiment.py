@@ -11,7 +11,6 @@ from rich.console import Console
 
 from skillfield.api import evaluate, train_run
 from skillfield.cli.jobs import Job, side_by_side
-from skillfield.cli.program import this_command
 from skillfield.cli.table import Results, write_table
 from skillfield.cli.table_runs import Asked, check_settings, figures_of, run_folder, seeds_of, trained_samples
 from skillfield.errors import ConfigError
@@ -24,6 +23,7 @@ from skillfield.experiments.task import Task
 from skillfield.experiments.tasks import task as find_task
 from skillfield.learning.checkpoint import has_checkpoint
 from skillfield.learning.training import Budget
+from skillfield.program import this_command
 from skillfield.reporting.filmstrip import write_picture
 from skillfield.reporting.matrix import transition_matrix
 from skillfield.simulation import choose_device

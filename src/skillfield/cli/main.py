@@ -9,8 +9,8 @@ from typing import Any
 
 import tyro
 
-from skillfield.cli.program import program
 from skillfield.errors import SkillfieldError, SkillfieldNote
+from skillfield.program import program
 
 __all__ = ["COMMANDS", "main"]
 

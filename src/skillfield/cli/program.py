@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from skillfield.errors import SkillfieldError
-from skillfield.program import program, run_as, this_command
+from skillfield.program import run_as
 
 if TYPE_CHECKING:
     from skillfield.experiments.task import Task
 
-__all__ = ["command_line", "program", "this_command"]
+__all__ = ["command_line"]
 
 
 def command_line(*tasks: "Callable[[], Task]") -> NoReturn:

@@ -8,7 +8,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from skillfield.cli.program import program
 from skillfield.configuration import to_dict
 from skillfield.errors import ClipError, ConfigError
 from skillfield.evaluation import Evaluation
@@ -18,6 +17,7 @@ from skillfield.experiments.tables import Row
 from skillfield.experiments.task import Task
 from skillfield.files import typed
 from skillfield.learning.checkpoint import has_checkpoint, latest_checkpoint, saved_counters
+from skillfield.program import program
 from skillfield.reporting.runs import EVALUATION_FILE, read_evaluation
 
 __all__ = ["Asked", "check_settings", "figures_of", "run_folder", "seeds_of", "trained_samples"]

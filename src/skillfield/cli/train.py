@@ -8,7 +8,6 @@ from typing import Annotated
 import tyro
 
 from skillfield.api import new_run_folder, train_run
-from skillfield.cli.program import program
 from skillfield.errors import ConfigError
 from skillfield.experiments.loading import origin_of
 from skillfield.experiments.methods import METHODS
@@ -22,6 +21,7 @@ from skillfield.imitation import EnvConfig
 from skillfield.learning.history_encoder import EncoderConfig
 from skillfield.learning.ppo import PPOConfig
 from skillfield.learning.training import Budget
+from skillfield.program import program
 from skillfield.reference import Augmentation
 
 __all__ = ["Train", "how_to_go_on", "parse"]

@@ -55,20 +55,18 @@ class Crew:
         self._make_env, self._workers, self._report = make_env, workers, report
         # always as many on a GPU: an engine takes many seconds to make, and a few worlds more cost nothing
         self._worlds = 1 if device.type == "cpu" else min(_WORLDS_OF_A_GPU, most)
-        self._envs: dict[int, tuple[bool, ImitationEnv]] = {}  # the newest of every worker, and whether it was alone
+        self.env = make_env(self._worlds)
+        """One of the environments, to see what all of them share."""
+        self._envs = {0: (True, self.env)}  # the newest of every worker, and whether it was alone
         self._lock = Lock()
         self._stopped = False
         self._done = self._expected = 0
-
-    def look(self) -> ImitationEnv:
-        """An environment, to see what all of them share."""
-        return self._env(0, self._worlds, alone=True)
 
     def batches(self, count: int) -> list[Tensor]:
         """The numbers up to a count, as they are run together; on a GPU all batches are of one size."""
         if self.device.type != "cpu":
             return full_batches(count, self._worlds, self.device)
-        size = count * self.look().engine.character.model.nv
+        size = count * self.env.engine.character.model.nv
         parts = max(math.ceil(size / _MOST), min(_SHARES, size // _LEAST), 1)
         return list(torch.arange(count).split(max(1, math.ceil(count / parts))))
 
@@ -112,12 +110,12 @@ class Crew:
                 self._report(self._done, self._expected)
 
     def _env(self, worker: int, worlds: int, alone: bool) -> ImitationEnv:
-        was_alone, env = self._envs.pop(worker, (alone, None))
-        if env is None or env.num_envs != worlds or was_alone != alone:
+        found = self._envs.get(worker)
+        if found is None or found[0] != alone or found[1].num_envs != worlds:
             with self._lock:
-                env = self._make_env(worlds) if alone else self._make_env(worlds, 1)
-        self._envs[worker] = alone, env
-        return env
+                found = alone, self._make_env(worlds) if alone else self._make_env(worlds, 1)
+        self._envs[worker] = found
+        return found[1]
 
 
 class _StoppedError(Exception):

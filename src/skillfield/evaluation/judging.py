@@ -36,7 +36,7 @@ class Judge:
 
     def __init__(self, crew: Crew, model: ActorCritic, plan: TrialPlan, seed: int) -> None:
         self._crew, self._model, self._plan = crew, model, plan
-        env = crew.look()
+        env = crew.env
         self._character, self._motion = env.engine.character, env.motion
         self._layout = self._character.layout(env.device)
         self._generator = torch.Generator(env.device).manual_seed(seed)
@@ -106,7 +106,7 @@ class Closeness:
 
     def __init__(self, crew: Crew, model: ActorCritic) -> None:
         self._crew, self._model = crew, model
-        self._motion: ReferenceMotion = crew.look().motion
+        self._motion: ReferenceMotion = crew.env.motion
         rows = torch.nonzero(self._motion.start_mask()).squeeze(1)
         self._clip = self._motion.clip_of_row[rows]
         self._frame = rows - self._motion.start[self._clip]

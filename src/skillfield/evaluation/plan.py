@@ -87,7 +87,7 @@ def check_trials(
     memory, num_skills = device_memory(device), len(plan.skills)
     num_pairs = num_skills * (num_skills - 1)
     across = trials if transition_trials is None else transition_trials
-    own = max(num_skills, num_pairs if transition_trials is None else 0)  # as many at a time
+    own = 2 * num_skills + (num_pairs if transition_trials is None else 0)  # all are drawn before any is run
     for name, count, times in (("trials", trials, own), ("transition_trials", across, num_pairs)):
         if count * times * size > memory:
             possible = f"{memory / 2**30:.3g} GiB of memory are enough for about {memory / (times * size):,.0f}"
